@@ -1,0 +1,85 @@
+"""The two narrow interfaces between request path and control plane.
+
+Snapshots go one way (`RoutesView`), the request path's needs go the other (`Control`). In one process the control
+plane calls `RoutesView.publish` itself; in two, `bridge.serving.link` carries both over a socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from bridge.serving.routes import EMPTY, Routes
+
+
+class Control(Protocol):
+    """What the request path may ask of the control plane. Every call returns at once and never raises."""
+
+    def report_failure(self, triton_name: str, instance: str, reason: str) -> None:
+        """A request met a dead runner, an unknown model or a lost instance: look at that copy now."""
+
+    def drained(self, router: str, epoch: int) -> None:
+        """Router `router` holds no request that was routed by a snapshot older than `epoch`."""
+
+
+class RoutesView:
+    """The snapshot that a router uses now, with the epochs of its requests in flight.
+
+    Used on one event loop only, so it needs no lock. A router takes the snapshot for a request by `enter` and gives it
+    back by `leave`.
+    """
+
+    def __init__(self, router: str = "local") -> None:
+        self.router = router
+        self.routes: Routes = EMPTY
+        self._in_flight: Counter[int] = Counter()
+        self._changed = asyncio.Event()
+        self._on_drained: Callable[[str, int], None] | None = None
+
+    def connect(self, on_drained: Callable[[str, int], None]) -> None:
+        """Say whom to tell (router, epoch) each time the oldest epoch in flight moves."""
+        self._on_drained = on_drained
+        self._tell()
+
+    def publish(self, routes: Routes) -> None:
+        """Use `routes` from now on. Older epochs are ignored."""
+        if routes.epoch <= self.routes.epoch:
+            return
+        self.routes = routes
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self._tell()
+
+    async def changed(self) -> None:
+        """Wait for the next publication."""
+        await self._changed.wait()
+
+    def enter(self) -> Routes:
+        """Take the snapshot for one request."""
+        routes = self.routes
+        self._in_flight[routes.epoch] += 1
+        return routes
+
+    def leave(self, routes: Routes) -> None:
+        """The request that took `routes` is done with it."""
+        epoch = routes.epoch
+        self._in_flight[epoch] -= 1
+        if self._in_flight[epoch] <= 0:
+            del self._in_flight[epoch]
+            if epoch != self.routes.epoch:
+                self._tell()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that hold a snapshot now."""
+        return self._in_flight.total()
+
+    def drained_epoch(self) -> int:
+        """The oldest epoch that a request in flight uses, or the current one."""
+        return min(self._in_flight, default=self.routes.epoch)
+
+    def _tell(self) -> None:
+        if self._on_drained is not None:
+            self._on_drained(self.router, self.drained_epoch())

@@ -1,0 +1,1 @@
+"""Syncs TensorFlow SavedModel directories into a Triton model repository. Usable without `bridge`."""
