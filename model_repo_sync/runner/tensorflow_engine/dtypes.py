@@ -77,6 +77,7 @@ UNSERVED_NAMES: dict[int, str] = {
     28: "float8_e5m2fnuz",
     31: "int2",
     32: "uint2",
+    33: "float4_e2m1fn",
 }
 """Dtypes that a graph can hold and no client can be served with, by number."""
 
