@@ -1,0 +1,106 @@
+"""A child process that never outlives this one."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bridge.triton.child_log import ChildLog
+
+logger = logging.getLogger(__name__)
+
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(125)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Runs in the child before the program: asks the kernel for SIGKILL at the parent's death, then checks that the parent
+had not died before. A wrapper and not a preexec_fn, because Python code must not run between fork and exec of a process
+that has threads."""
+
+
+class Child:
+    """A running program in a process group of its own, so that a terminal's Ctrl-C reaches only the bridge.
+
+    The kernel ties "dies with its parent" to the thread that forks: a Child has to be made on the main thread.
+    Processes that the program leaves behind in its group are killed when it ends.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], *, environment: Mapping[str, str], cwd: Path, log: ChildLog
+    ) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("a child that shall die with its parent has to be started on the main thread")
+        wrapper = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
+        self._process = subprocess.Popen(
+            [*wrapper, *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=cwd,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        log.follow(self._process.stdout)
+        self._exit: concurrent.futures.Future[int] = concurrent.futures.Future()
+        threading.Thread(target=self._watch, name=f"child {self.pid}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while the program runs."""
+        return self._exit.result() if self._exit.done() else None
+
+    async def wait(self) -> int:
+        """The exit code, once the program has ended. Any number of tasks may wait; cancelling one stops nothing."""
+        return await asyncio.shield(asyncio.wrap_future(self._exit))
+
+    def join(self, timeout: float) -> int | None:
+        """Block until the program ends, at most `timeout` seconds."""
+        try:
+            return self._exit.result(timeout)
+        except concurrent.futures.TimeoutError:
+            return None
+
+    def terminate(self) -> None:
+        """Ask the program alone to end; it takes its own children along."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the program and everything in its process group."""
+        if self.poll() is None:
+            _kill_group(self.pid)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def _watch(self) -> None:
+        # While the dead leader is not reaped its number cannot name another process or group.
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(self.pid)
+        self._exit.set_result(self._process.wait())
+
+
+def _kill_group(leader: int) -> None:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError) as error:
+        logger.debug("Process group %d: %s", leader, error)
