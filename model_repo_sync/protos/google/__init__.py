@@ -1,0 +1,1 @@
+"""The well-known types, as classes of the private pool."""

@@ -1,0 +1,1 @@
+"""ModelMesh's messages and services."""

@@ -1,0 +1,1 @@
+"""The wire subset of TensorFlow core."""

@@ -1,0 +1,31 @@
+"""Build step of the distribution: the protocol buffers, for wheels and editable installs alike."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from build_protos import SOURCES, generate
+
+
+class BuildWithProtos(build_py):
+    """Generates before the modules are listed; a wheel carries the .proto sources beside the generated modules."""
+
+    def run(self) -> None:
+        generate()
+        super().run()
+        if not self.editable_mode:
+            self._copy_sources()
+
+    def _copy_sources(self) -> None:
+        target = Path(self.build_lib, "model_repo_sync", "protos")
+        for source in sorted(SOURCES.glob("*/*.proto")):
+            self.copy_file(str(source), str(target / source.relative_to(SOURCES)))
+
+
+setup(cmdclass={"build_py": BuildWithProtos})
