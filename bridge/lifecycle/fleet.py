@@ -1,0 +1,92 @@
+"""The instances together: where a version's first copy goes, who holds copies, what every instance has to hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from bridge.errors import Code
+from bridge.lifecycle.servable import Servable
+from bridge.serving.routes import InstanceRoute
+from bridge.triton.instance import FailureKind, LoadFailure
+
+if TYPE_CHECKING:
+    from bridge.lifecycle.instance import InstanceController
+
+
+class Fleet:
+    """Pinned servables live on every healthy instance; a version is AVAILABLE from its first copy."""
+
+    def __init__(self) -> None:
+        self.controllers: dict[str, InstanceController] = {}
+        self._pinned: dict[str, Servable] = {}
+        self._loading: dict[str, Servable] = {}
+        self._maybe_wanted: Callable[[str], bool] = lambda name: True
+
+    def add(self, controller: InstanceController) -> None:
+        self.controllers[controller.name] = controller
+
+    def keep_if(self, maybe_wanted: Callable[[str], bool]) -> None:
+        """Say which names of this deployment nobody may clean up although no version holds them now."""
+        self._maybe_wanted = maybe_wanted
+
+    def servables(self) -> Mapping[str, Servable]:
+        """What every instance has to hold, by Triton name."""
+        return self._pinned
+
+    def is_known(self, triton_name: str) -> bool:
+        return triton_name in self._pinned or triton_name in self._loading or self._maybe_wanted(triton_name)
+
+    def instances_with(self, triton_name: str) -> tuple[str, ...]:
+        """Names of the instances that hold a loaded copy."""
+        return tuple(name for name, item in self.controllers.items() if triton_name in item.loaded)
+
+    def routes(self) -> Mapping[str, InstanceRoute]:
+        """Where the request path reaches each instance that is attached."""
+        return {name: item.route for name, item in self.controllers.items() if item.route is not None}
+
+    async def load_first(self, servable: Servable) -> None:
+        """Load a first copy on the least loaded instance, on the next one if the platform fails there.
+
+        Raises LoadFailure: of kind MODEL at once, of kind PLATFORM when no instance could.
+        """
+        self._loading[servable.triton_name] = servable
+        try:
+            failure = LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, "no Triton instance is up")
+            for controller in sorted(self._healthy(), key=lambda item: len(item.loaded)):
+                try:
+                    await controller.load(servable)
+                except LoadFailure as error:
+                    failure = error
+                    if error.kind is FailureKind.MODEL:
+                        break
+                else:
+                    return
+            raise failure
+        finally:
+            self._loading.pop(servable.triton_name, None)
+
+    def pin(self, servable: Servable) -> None:
+        """Every instance holds this version from now on."""
+        self._pinned[servable.triton_name] = servable
+        for controller in self.controllers.values():
+            controller.kick()
+
+    async def unload(self, servable: Servable) -> None:
+        """Take every copy of this version off the instances."""
+        self._pinned.pop(servable.triton_name, None)
+        self._loading[servable.triton_name] = servable
+        try:
+            await asyncio.gather(*(item.unload(servable.triton_name) for item in self.controllers.values()))
+        finally:
+            self._loading.pop(servable.triton_name, None)
+
+    def suspect(self, triton_name: str, instance: str, reason: str) -> None:
+        """A request met trouble on one copy."""
+        controller = self.controllers.get(instance)
+        if controller is not None:
+            controller.suspect(triton_name, reason)
+
+    def _healthy(self) -> list[InstanceController]:
+        return [item for item in self.controllers.values() if item.up]

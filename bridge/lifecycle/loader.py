@@ -1,0 +1,106 @@
+"""Brings one version onto the fleet, with TF Serving's retries for the model's faults and patience for the platform's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from bridge.errors import BridgeError, Code
+from bridge.lifecycle.backoff import Backoff
+from bridge.lifecycle.servable import Prepare, Servable
+from bridge.triton.instance import FailureKind, LoadFailure
+
+logger = logging.getLogger(__name__)
+
+
+class LoadTarget(Protocol):
+    """Where versions are loaded: the fleet."""
+
+    async def load_first(self, servable: Servable) -> None:
+        """Load a first copy somewhere. Raises LoadFailure."""
+
+
+class Wish:
+    """Whether a version is still wanted while it loads; `withdraw` ends pauses between tries at once."""
+
+    def __init__(self) -> None:
+        self._withdrawn = asyncio.Event()
+
+    @property
+    def stands(self) -> bool:
+        return not self._withdrawn.is_set()
+
+    def withdraw(self) -> None:
+        self._withdrawn.set()
+
+    def renew(self) -> None:
+        self._withdrawn.clear()
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep `seconds`, or less when the wish is withdrawn."""
+        try:
+            await asyncio.wait_for(self._withdrawn.wait(), seconds)
+        except TimeoutError:
+            pass
+
+
+PlatformTrouble = Callable[[str, int, str], None]
+"""Told model, version and one sentence each time the platform keeps a version from loading."""
+
+
+class Loader:
+    """Loads versions. A failure that is the model's counts against the retries; one that is the platform's never does."""
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        target: LoadTarget,
+        executor: Executor,
+        *,
+        max_retries: int,
+        retry_interval: float,
+        on_trouble: PlatformTrouble,
+    ) -> None:
+        self._prepare = prepare
+        self._target = target
+        self._executor = executor
+        self._max_retries = max_retries
+        self._retry_interval = retry_interval
+        self._on_trouble = on_trouble
+
+    async def load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
+        """Return once a first copy is loaded.
+
+        Raises BridgeError: the last try's error when the retries are used up or the wish was withdrawn, or CANCELLED
+        when it was withdrawn before any try failed.
+        """
+        failures = 0
+        backoff = Backoff()
+        while True:
+            try:
+                return await self._try(model, version, path)
+            except LoadFailure as failure:
+                if failure.kind is FailureKind.PLATFORM:
+                    self._on_trouble(model, version, failure.message)
+                    await wish.pause(backoff.pause())
+                    if not wish.stands:
+                        raise BridgeError("Loading of servable cancelled", Code.CANCELLED) from failure
+                    continue
+                error = BridgeError(failure.message, failure.code)
+            except BridgeError as failure:
+                error = failure
+            failures += 1
+            logger.warning("loading model %s version %d failed (try %d): %s", model, version, failures, error)
+            if failures <= self._max_retries:
+                await wish.pause(self._retry_interval)
+            if failures > self._max_retries or not wish.stands:
+                raise error
+
+    async def _try(self, model: str, version: int, path: str) -> Servable:
+        loop = asyncio.get_running_loop()
+        servable = await loop.run_in_executor(self._executor, self._prepare, model, version, path)
+        await self._target.load_first(servable)
+        return servable

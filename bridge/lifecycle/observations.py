@@ -1,0 +1,97 @@
+"""Writes what the lifecycle observes as rows and events of the registry."""
+
+from __future__ import annotations
+
+import logging
+
+from bridge.errors import Code
+from bridge.lifecycle.recorder import Recorder
+from bridge.lifecycle.servable import Servable
+from bridge.registry.registry import Registry
+from bridge.registry.records import Actor
+from bridge.serving.routes import VersionState, VersionStatus
+
+logger = logging.getLogger(__name__)
+
+POLLER = Actor("bridge", "poller")
+RECONCILE = Actor("bridge", "reconcile")
+
+
+class Observations:
+    """One method for each kind of change. Nothing here waits for the database."""
+
+    def __init__(self, registry: Registry, recorder: Recorder) -> None:
+        self._registry = registry
+        self._recorder = recorder
+
+    def version(self, model: str, status: VersionStatus, path: str, servable: Servable | None) -> None:
+        """A version changed its state."""
+        logger.log(
+            logging.WARNING if status.code is not Code.OK else logging.INFO,
+            "model %s version %d: %s%s",
+            model,
+            status.version,
+            status.state.name,
+            f" ({status.code.name}: {status.message})" if status.code is not Code.OK else "",
+        )
+        self._recorder.record(
+            self._registry.record_version,
+            model,
+            status.version,
+            int(status.state),
+            int(status.code),
+            status.message,
+            path=path,
+            fingerprint=servable.saved_model.fingerprint if servable else "",
+            actor=POLLER if status.state is VersionState.START else RECONCILE,
+        )
+
+    def warnings(self, servable: Servable) -> None:
+        """What is odd about a SavedModel that serves all the same."""
+        for sentence in servable.saved_model.warnings:
+            logger.warning("model %s version %d: %s", servable.model, servable.version, sentence)
+        for signature in servable.saved_model.signatures.values():
+            if signature.problem:
+                logger.warning("model %s version %d: %s", servable.model, servable.version, signature.problem)
+
+    def copy_loaded(self, instance: str, servable: Servable) -> None:
+        self._recorder.record(
+            self._registry.record_copy,
+            servable.triton_name,
+            servable.model,
+            servable.version,
+            instance,
+            "loaded",
+            actor=RECONCILE,
+        )
+
+    def copy_lost(self, instance: str, triton_name: str, reason: str) -> None:
+        logger.warning("instance %s lost its copy %s: %s", instance, triton_name, reason)
+        self._recorder.record(self._registry.remove_copy, triton_name, instance, reason, actor=RECONCILE)
+
+    def unloaded(self, servable: Servable, instances: tuple[str, ...]) -> None:
+        """Every copy of a version was taken away on purpose."""
+        for instance in instances:
+            self._recorder.record(
+                self._registry.remove_copy, servable.triton_name, instance, "unloaded", actor=RECONCILE
+            )
+
+    def instance(self, name: str, up: bool, reason: str) -> None:
+        logger.log(logging.INFO if up else logging.WARNING, "instance %s is %s", name, "up" if up else f"down: {reason}")
+        self._recorder.record(
+            self._registry.record_instance_state, name, "up" if up else "lost", reason, actor=RECONCILE
+        )
+
+    def trouble(self, model: str, version: int, sentence: str) -> None:
+        """The platform keeps a version from loading; told again each time, written once per sentence."""
+        logger.warning("model %s version %d waits for the platform: %s", model, version, sentence)
+        self._recorder.record(
+            self._registry.record_problem, f"model:{model}", f"version {version}", sentence, actor=RECONCILE
+        )
+
+    def problem(self, model: str, path: str, sentence: str | None) -> None:
+        """A problem of a model's source began, or is over when `sentence` is None."""
+        if sentence is None:
+            self._recorder.record(self._registry.clear_problem, f"model:{model}", path, actor=POLLER)
+        else:
+            self._recorder.record(self._registry.record_problem, f"model:{model}", path, sentence, actor=POLLER)

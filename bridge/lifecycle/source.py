@@ -1,0 +1,136 @@
+"""Looks at one model's base path and aspires what its policy picks there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from bridge.lifecycle.model import ModelManager
+from model_repo_sync.policy import Latest, Policy, Specific, aspired
+from model_repo_sync.sources import BasePathError, Scan, Scanner, VersionDirectory, parse_version
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SourceRules:
+    """`poll_wait` as TF Serving's --file_system_poll_wait_seconds: 0 looks once, negative never."""
+
+    poll_wait: float
+    keep_when_empty: bool
+
+
+ProblemListener = Callable[[str, str, str | None], None]
+"""Told model, path and the sentence of a new problem, or None when the problem at that path is over."""
+
+
+class ModelSource:
+    """Base path and policy of one model.
+
+    A base path that cannot be read, or a version directory that is half written, never takes away what serves.
+    """
+
+    def __init__(
+        self,
+        manager: ModelManager,
+        base_path: str,
+        policy: Policy,
+        rules: SourceRules,
+        executor: Executor,
+        on_problem: ProblemListener,
+    ) -> None:
+        self.base_path = base_path
+        self.policy = policy
+        self.settled = False
+        """True once the base path was read: until then nothing of this model may be cleaned up."""
+        self.problems: dict[str, str] = {}
+        """Sentences by path, as of the last look."""
+        self.looked = False
+        self._manager = manager
+        self._rules = rules
+        self._executor = executor
+        self._on_problem = on_problem
+        self._scanner = Scanner()
+        self._kick = asyncio.Event()
+
+    def change(self, base_path: str, policy: Policy) -> None:
+        """Use another base path or policy from now on."""
+        if (base_path, policy) == (self.base_path, self.policy):
+            return
+        if base_path != self.base_path:
+            self.settled = False
+        self.base_path, self.policy = base_path, policy
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Look again and again until cancelled, as often as the rules say; always after a change."""
+        wait = self._rules.poll_wait
+        if wait >= 0:
+            await self.look()
+        while True:
+            try:
+                await asyncio.wait_for(self._kick.wait(), wait if wait > 0 else None)
+            except TimeoutError:
+                pass
+            self._kick.clear()
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the base path once and aspire what it offers."""
+        base_path, policy = self.base_path, self.policy
+        loop = asyncio.get_running_loop()
+        try:
+            scan = await loop.run_in_executor(self._executor, self._scan, base_path, policy)
+        except BasePathError as error:
+            sentence = f"Could not find base path {base_path} for servable {self._manager.name}: {error.reason}"
+            self._report({base_path: sentence})
+        except OSError as error:
+            self._report({base_path: f"Could not read base path {base_path} of {self._manager.name}: {error}"})
+        else:
+            if (base_path, policy) == (self.base_path, self.policy):
+                self._use(scan)
+        self.looked = True
+
+    def _scan(self, base_path: str, policy: Policy) -> Scan:
+        newest = policy.num_versions if isinstance(policy, Latest) else None
+        only = policy.versions if isinstance(policy, Specific) else None
+        return self._scanner.scan(base_path, newest=newest, only=only)
+
+    def _use(self, scan: Scan) -> None:
+        problems = {problem.path: problem.sentence for problem in scan.problems}
+        picked = aspired(self._offered(scan), self.policy, self._manager.name)
+        for number, sentence in enumerate(picked.warnings):
+            problems[f"{self.base_path}#{number}"] = sentence
+        if not scan.versions and not scan.problems:
+            problems[self.base_path] = (
+                f"No versions of servable {self._manager.name} found under base path {self.base_path}. "
+                "Did you forget to name your leaf directory as a number (eg. '/1/')?"
+            )
+        self._report(problems)
+        if not picked.versions and self._rules.keep_when_empty and self._manager.ready_versions() and not scan.versions:
+            return
+        self.settled = True
+        self._manager.aspire(picked.versions)
+
+    def _offered(self, scan: Scan) -> Sequence[VersionDirectory]:
+        """Complete versions, and those that serve already although their directory is being rewritten."""
+        ready = self._manager.ready_versions()
+        offered = list(scan.versions)
+        for problem in scan.problems:
+            version = parse_version(os.path.basename(problem.path))
+            if version in ready and all(item.version != version for item in offered):
+                offered.append(VersionDirectory(version, problem.path))
+        return offered
+
+    def _report(self, problems: dict[str, str]) -> None:
+        for path, sentence in problems.items():
+            if self.problems.get(path) != sentence:
+                logger.warning("%s", sentence)
+                self._on_problem(self._manager.name, path, sentence)
+        for path in self.problems.keys() - problems.keys():
+            self._on_problem(self._manager.name, path, None)
+        self.problems = problems

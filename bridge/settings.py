@@ -1,0 +1,178 @@
+"""Every setting once: its flag, environment variable, type, default and help text.
+
+A flag is `--name=value`, its variable `BRIDGE_NAME`; the flag wins. `SETTINGS` is what the command line, the docs and
+the tests are made from; `Settings` is what the code reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bridge.errors import InvalidArgument
+
+
+def setting(default: Any, help_text: str, *, choices: tuple[str, ...] = ()) -> Any:
+    """A field of `Settings` with its help text. A tuple default makes a flag that may repeat."""
+    return field(default=default, metadata={"help": help_text, "choices": choices})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one server. Durations carry their unit in the name, as TF Serving's flags do."""
+
+    port: int = setting(8500, "gRPC port for TF Serving clients, on every address; 0 turns it off")
+    rest_api_port: int = setting(8501, "REST port for TF Serving clients, on every address; 0 turns it off")
+    admin_port: int = setting(8502, "port of the admin API, /livez, /readyz and /metrics; 0 turns it off")
+    admin_address: str = setting("127.0.0.1", "address that the admin port binds to")
+    rest_api_timeout_in_ms: int = setting(30_000, "deadline of a REST inference call; 0 or less means none")
+
+    model_name: str = setting("default", "name of the model in --model_base_path; ignored with --model_config_file")
+    model_base_path: str = setting("", "directory that holds the numbered version directories of one model")
+    model_config_file: str = setting("", "text-format ModelServerConfig that lists the models to serve")
+    file_system_poll_wait_seconds: int = setting(
+        1, "seconds between two looks at the base paths; 0 looks exactly once, a negative number never"
+    )
+    servable_versions_always_present: bool = setting(
+        True, "keep serving what serves when a base path is found without versions"
+    )
+    allowed_base_paths: str = setting(
+        "", "comma-separated directories that every base path has to lie in; empty allows all"
+    )
+    max_num_load_retries: int = setting(5, "how often a failed load of a version is tried again")
+    load_retry_interval_micros: int = setting(60_000_000, "microseconds between two tries of a load")
+    load_concurrency: int = setting(2, "loads in flight at a time on one Triton instance")
+    model_load_timeout_seconds: int = setting(600, "seconds after which a load that Triton has not finished is given up")
+
+    state_dir: str = setting("./bridge-state", "directory of the database, the model repository, logs and server.json")
+    database_url: str = setting("", "SQLAlchemy URL of the registry; empty means SQLite in the state directory")
+    migrate: bool = setting(False, "bring an older PostgreSQL schema up to date at start")
+    deployment_id: str = setting("", "8 hex digits in the names of this deployment's Triton models; made with the database")
+    config_takeover: bool = setting(False, "apply this start's configuration although a newer one replaced it before")
+    audit_key_file: str = setting("", "file with the key that turns the hash chain of the events into an HMAC")
+
+    triton_url: tuple[str, ...] = setting((), "HOST:PORT of a Triton's gRPC; without it a Triton is started; may repeat")
+    triton_http_url: tuple[str, ...] = setting((), "HOST:PORT of that Triton's HTTP, by position; may repeat")
+    triton_repository: tuple[str, ...] = setting(
+        (), "PATH or PATH=PATH_AS_TRITON_SEES_IT of the model repository, by position or one for all; may repeat"
+    )
+    triton_ca_file: str = setting("", "PEM file with the roots that a remote Triton's certificate is checked against")
+    triton_cert_file: str = setting("", "PEM file with the client certificate for remote Tritons")
+    triton_key_file: str = setting("", "PEM file with the key of that certificate")
+    triton_tls: bool = setting(False, "use TLS to remote Tritons; implied by --triton_ca_file")
+    triton_header: tuple[str, ...] = setting((), "NAME=VALUE sent with every call to a remote Triton; may repeat")
+    triton_http_body_limit: int = setting(
+        67_108_864, "bytes past which a request goes to Triton by gRPC, since its HTTP refuses larger bodies"
+    )
+
+    model_transfer: str = setting(
+        "auto",
+        "how a SavedModel gets into the model repository: hard links file by file, copies, or links where possible",
+        choices=("auto", "copy", "link"),
+    )
+    device: str = setting("auto", "where models run: auto, cpu, gpu or gpu:N,…")
+    per_process_gpu_memory_fraction: float = setting(0.0, "share of a GPU's memory that one runner may take; 0 is all")
+    tensorflow_intra_op_parallelism: int = setting(0, "threads inside one TensorFlow op; 0 lets TensorFlow choose")
+    tensorflow_inter_op_parallelism: int = setting(
+        0, "threads for independent TensorFlow ops; 0 runs ops in the caller's thread, the fastest for small graphs"
+    )
+    runner_threads: int = setting(4, "requests that one version may run at the same time when its runs are slow")
+    runner_queue_size: int = setting(1000, "requests that may wait for one version; more are refused with UNAVAILABLE")
+
+    recovery_wait_ms: int = setting(5000, "how long a request waits for a version that lost its copies")
+    request_timeout_seconds: int = setting(3600, "deadline of a call to Triton whose client set none")
+    drain_seconds: int = setting(30, "how long SIGTERM waits for requests in flight")
+    router_lease_seconds: int = setting(10, "how long a silent router process may hold up an unload")
+    log_level: str = setting("info", "least severe log line", choices=("debug", "info", "warning", "error"))
+
+    @property
+    def load_retry_interval(self) -> float:
+        """Seconds; a negative setting means no pause, as in TF Serving."""
+        return max(0.0, self.load_retry_interval_micros / 1e6)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One entry of the settings table."""
+
+    name: str
+    default: Any
+    help: str
+    choices: tuple[str, ...]
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return f"BRIDGE_{self.name.upper()}"
+
+    @property
+    def repeats(self) -> bool:
+        return isinstance(self.default, tuple)
+
+    @property
+    def type(self) -> type:
+        return str if self.repeats else type(self.default)
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(item.name, item.default, item.metadata["help"], item.metadata["choices"]) for item in fields(Settings)
+)
+
+
+def build(values: Mapping[str, Any]) -> Settings:
+    """Settings from parsed values; values that are None are left at their default.
+
+    Raises InvalidArgument for combinations that cannot work.
+    """
+    settings = Settings(**{name: value for name, value in values.items() if value is not None})
+    check(settings)
+    return settings
+
+
+def check(settings: Settings) -> None:
+    """Refuse settings that cannot work together, each with one sentence."""
+    if settings.deployment_id and not _is_deployment_id(settings.deployment_id):
+        raise InvalidArgument(f"--deployment_id={settings.deployment_id} is not 8 lower-case hex digits")
+    if settings.triton_http_url and len(settings.triton_http_url) != len(settings.triton_url):
+        raise InvalidArgument(
+            f"--triton_http_url is given {len(settings.triton_http_url)} times and --triton_url "
+            f"{len(settings.triton_url)} times; give one for each"
+        )
+    if settings.triton_url and len(settings.triton_repository) not in (1, len(settings.triton_url)):
+        raise InvalidArgument(
+            "--triton_url needs --triton_repository=PATH[=PATH_AS_TRITON_SEES_IT], once for all or once for each"
+        )
+    if settings.triton_repository and not settings.triton_url:
+        raise InvalidArgument("--triton_repository needs --triton_url; the embedded Triton uses the state directory")
+    for header in settings.triton_header:
+        if "=" not in header:
+            raise InvalidArgument(f"--triton_header={header} is not NAME=VALUE")
+    if bool(settings.triton_cert_file) != bool(settings.triton_key_file):
+        raise InvalidArgument("--triton_cert_file and --triton_key_file are only of use together")
+    for name in ("load_concurrency", "runner_threads", "runner_queue_size", "request_timeout_seconds"):
+        if getattr(settings, name) < 1:
+            raise InvalidArgument(f"--{name}={getattr(settings, name)} has to be at least 1")
+
+
+def describe(settings: Settings) -> dict[str, Any]:
+    """The settings as plain data for the event that a start writes; header values are left out."""
+    plain = dataclasses.asdict(settings)
+    plain["triton_header"] = [header.partition("=")[0] for header in settings.triton_header]
+    plain["database_url"] = _without_password(settings.database_url)
+    return plain
+
+
+def _is_deployment_id(text: str) -> bool:
+    return len(text) == 8 and all(character in "0123456789abcdef" for character in text)
+
+
+def _without_password(url: str) -> str:
+    head, separator, tail = url.rpartition("@")
+    scheme, _, credentials = head.partition("://")
+    user = credentials.partition(":")[0]
+    return f"{scheme}://{user}@{tail}" if separator else url
