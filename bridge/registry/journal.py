@@ -1,0 +1,126 @@
+"""The append-only, hash-chained history.
+
+Each row's `hash` is SHA-256 over the previous row's hash and the canonical JSON of the row (null columns left out);
+`before` and `after` enter as the exact text that is stored. With an audit key, `mac` is the HMAC of that hash, so that
+a rewritten and re-hashed history is found by whoever holds the key; once a row has a mac, every later one has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from bridge.clock import Clock
+from bridge.registry import canonical
+from bridge.registry.events import Event
+from bridge.registry.records import Actor, EventRecord
+from bridge.registry.tables import events
+
+GENESIS = "0" * 64
+CHAINED = ("seq", "at", "actor", "source", "subject", "action", "before", "after", "reason", "request_id")
+
+
+class Journal:
+    """Appends to and reads the events table. `key` is the audit key, None for a chain without macs."""
+
+    def __init__(self, clock: Clock, key: bytes | None = None) -> None:
+        self._clock = clock
+        self._key = key
+
+    def append(self, connection: Connection, happened: Sequence[Event], actor: Actor) -> None:
+        """Append `happened` in order. The caller holds the events lock and commits next."""
+        seq, at, head = self._head(connection)
+        at = max(self._clock.now(), at)
+        for number, event in enumerate(happened, start=seq + 1):
+            row = _row(number, at, event, actor)
+            head = digest(head, row)
+            connection.execute(events.insert().values(**row, hash=head, mac=self._mac(head)))
+
+    def events(
+        self,
+        connection: Connection,
+        subject: str | None = None,
+        action: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> tuple[EventRecord, ...]:
+        """Events past sequence number `after`, oldest first unless told otherwise."""
+        query = sa.select(events).where(events.c.seq > after).limit(limit)
+        query = query.order_by(events.c.seq.desc() if newest_first else events.c.seq)
+        if subject is not None:
+            query = query.where(events.c.subject == canonical.clean(subject))
+        if action is not None:
+            query = query.where(events.c.action == action)
+        return tuple(_record(row) for row in connection.execute(query).mappings())
+
+    def first_broken(self, connection: Connection) -> int | None:
+        """The first sequence number that is missing, altered or out of order; None for a sound chain.
+
+        Without the key, rewrites that were re-hashed are not found.
+        """
+        head, expected, sealed = GENESIS, 1, False
+        unsealed: int | None = None
+        for row in _stream(connection):
+            if row["seq"] != expected or row["hash"] != digest(head, row):
+                return expected
+            if self._key is not None:
+                sealed = sealed or row["mac"] is not None
+                if sealed and not self._genuine(row):
+                    return expected
+                unsealed = unsealed or expected
+            head, expected = str(row["hash"]), expected + 1
+        return unsealed if self._key is not None and not sealed else None
+
+    def _head(self, connection: Connection) -> tuple[int, int, str]:
+        query = sa.select(events.c.seq, events.c.at, events.c.hash).order_by(events.c.seq.desc()).limit(1)
+        row = connection.execute(query).one_or_none()
+        return (row.seq, row.at, row.hash) if row else (0, 0, GENESIS)
+
+    def _mac(self, head: str) -> str | None:
+        return hmac.new(self._key, head.encode(), hashlib.sha256).hexdigest() if self._key is not None else None
+
+    def _genuine(self, row: RowMapping) -> bool:
+        return row["mac"] is not None and hmac.compare_digest(str(row["mac"]), self._mac(row["hash"]) or "")
+
+
+def digest(previous: str, row: Mapping[str, Any] | RowMapping) -> str:
+    """The hash of `row`, hex, after a row with the hash `previous`."""
+    content = canonical.dumps({name: row[name] for name in CHAINED if row[name] is not None})
+    return hashlib.sha256(f"{previous}{content}".encode()).hexdigest()
+
+
+def _row(seq: int, at: int, event: Event, actor: Actor) -> dict[str, Any]:
+    return {
+        "seq": seq,
+        "at": at,
+        "actor": canonical.cut(actor.name),
+        "source": canonical.cut(actor.source),
+        "subject": canonical.clean(event.subject),
+        "action": event.action,
+        "before": _json(event.before()),
+        "after": _json(event.after()),
+        "reason": canonical.cut(actor.reason),
+        "request_id": canonical.cut(actor.request_id),
+    }
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else canonical.dumps(value)
+
+
+def _record(row: RowMapping) -> EventRecord:
+    values = {name: row[name] for name in (*CHAINED, "hash")}
+    for name in ("before", "after"):
+        values[name] = None if values[name] is None else canonical.loads(values[name])
+    return EventRecord(**values)
+
+
+def _stream(connection: Connection) -> Iterator[RowMapping]:
+    query = sa.select(events).order_by(events.c.seq).execution_options(yield_per=1000)
+    yield from connection.execute(query).mappings()

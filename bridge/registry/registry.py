@@ -1,0 +1,279 @@
+"""The registry: what is wanted, what was observed, and the history of both.
+
+Every call is one transaction. A call that changes nothing writes nothing; one that changes something writes its
+events in the same transaction. Calls raise `bridge.errors.Unavailable` while the database does not answer.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from bridge.clock import Clock, SystemClock
+from bridge.errors import FailedPrecondition, InvalidArgument
+from bridge.registry import configs, fleet, leases, models, problems, schema, versions
+from bridge.registry.database import Database
+from bridge.registry.events import Event, VersionObserved
+from bridge.registry.journal import Journal
+from bridge.registry.records import (
+    Actor,
+    AppliedConfig,
+    ConfigRevision,
+    Copy,
+    EventRecord,
+    Instance,
+    InstanceState,
+    JsonObject,
+    Lease,
+    Model,
+    ModelSpec,
+    Owner,
+    Problem,
+    Version,
+)
+from bridge.registry.tables import meta
+from bridge.registry.transaction import Transaction, Transactions
+
+
+class Registry:
+    """Synchronous; safe for several threads. `deployment_id` is part of every Triton model name of ours."""
+
+    def __init__(self, database: Database, transactions: Transactions, journal: Journal, deployment_id: str) -> None:
+        self.deployment_id = deployment_id
+        self._database = database
+        self._transactions = transactions
+        self._journal = journal
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        clock: Clock | None = None,
+        deployment_id: str | None = None,
+        audit_key: bytes | None = None,
+    ) -> Registry:
+        """Open the database at `url`, whose schema must be current (`bridge.registry.schema.upgrade`).
+
+        A new database gets `deployment_id`, 8 hex digits, or makes one. Raises FailedPrecondition for another schema,
+        or if the database belongs to another deployment.
+        """
+        clock = clock or SystemClock()
+        database = Database.connect(url)
+        try:
+            schema.require_current(database)
+            identity = database.write(lambda connection: _identify(connection, clock, deployment_id))
+        except BaseException:
+            database.close()
+            raise
+        journal = Journal(clock, audit_key)
+        return cls(database, Transactions(database, clock, journal), journal, identity)
+
+    def close(self) -> None:
+        self._database.close()
+
+    @property
+    def shared(self) -> bool:
+        """Whether other bridges may use the same database."""
+        return self._database.shared
+
+    def fenced(self, lease: Lease) -> Registry:
+        """This registry for the holder of `lease`: every write is refused once the lease is over."""
+        return Registry(
+            self._database, self._transactions.guarded(leases.fence(lease)), self._journal, self.deployment_id
+        )
+
+    def models(self, removed: bool = False) -> tuple[Model, ...]:
+        """Models by name; with `removed` also those that left."""
+        return self._database.read(lambda connection: models.read_models(connection, removed=removed))
+
+    def model(self, name: str) -> Model:
+        """Raises NotFound."""
+        return self._database.read(lambda connection: models.read_model(connection, name))
+
+    def put_model(self, spec: ModelSpec, owner: Owner, actor: Actor) -> bool:
+        """Add or change a model outside the configuration. Raises AlreadyExists if another owner has that name."""
+        return self._transactions.run(lambda tx: models.put_model(tx, spec, owner), actor)
+
+    def remove_model(self, name: str, owner: Owner, actor: Actor) -> None:
+        """Raises NotFound, or AlreadyExists if another owner has that name."""
+        self._transactions.run(lambda tx: models.remove_model(tx, name, owner), actor)
+
+    def set_policy(self, model: str, policy: JsonObject, actor: Actor) -> bool:
+        """Returns whether that changed anything. Raises NotFound."""
+        return self._transactions.run(lambda tx: models.set_policy(tx, model, policy), actor)
+
+    def labels(self, model: str) -> dict[str, int]:
+        """Versions by label. Raises NotFound."""
+        return dict(self.model(model).labels)
+
+    def set_label(self, model: str, label: str, version: int, actor: Actor) -> bool:
+        """Returns whether that changed anything. Raises NotFound for the model, InvalidArgument for the label."""
+        return self._transactions.run(lambda tx: models.set_label(tx, model, label, version), actor)
+
+    def remove_label(self, model: str, label: str, actor: Actor) -> bool:
+        """Raises NotFound for the model or the label."""
+        return self._transactions.run(lambda tx: models.remove_label(tx, model, label), actor)
+
+    def apply_config(
+        self,
+        origin: str,
+        content_hash: str,
+        text: str,
+        models: Sequence[ModelSpec],
+        actor: Actor,
+        takeover: bool = False,
+        polled: bool = True,
+    ) -> AppliedConfig:
+        """Replace the models and labels that the configuration owns, as one event.
+
+        Nothing happens if `content_hash` is that of the last applied revision of `origin`, so what was changed since
+        stays. On a shared database an older revision's hash does not come back without `takeover`: another bridge has
+        gone on. With `polled` false (a command) only the content is compared.
+        Raises InvalidArgument, or AlreadyExists if a model of that name has another owner; nothing is written then.
+        """
+        once = self.shared and not takeover
+        offer = configs.Offer(origin, content_hash, text, models, polled, once)
+        return self._transactions.run(lambda tx: configs.apply_config(tx, offer), actor)
+
+    def reject_config(self, origin: str, content_hash: str, text: str, error: str, actor: Actor) -> bool:
+        """Record a configuration that cannot be applied; False if it was the last one heard of `origin`."""
+        return self._transactions.run(lambda tx: configs.reject_config(tx, origin, content_hash, text, error), actor)
+
+    def current_config(self) -> ConfigRevision | None:
+        return self._database.read(configs.read_current)
+
+    def config_revisions(self) -> tuple[ConfigRevision, ...]:
+        """All revisions, oldest first."""
+        return self._database.read(configs.read_revisions)
+
+    def versions(self, model: str | None = None) -> tuple[Version, ...]:
+        """Observed versions, by model, highest first."""
+        return self._database.read(lambda connection: versions.read_versions(connection, model))
+
+    def record_version(
+        self,
+        model: str,
+        version: int,
+        state: int,
+        code: int = 0,
+        message: str = "",
+        path: str = "",
+        fingerprint: str = "",
+        size: int = 0,
+        *,
+        actor: Actor,
+    ) -> bool:
+        """Keep an observed state; an empty path or fingerprint and a size of 0 mean: as known before.
+
+        Returns whether anything changed. Raises NotFound for a model that never was in the registry.
+        """
+        observed = VersionObserved(model, version, state, code, message, path, fingerprint, size)
+        return self._transactions.run(lambda tx: versions.record_version(tx, observed), actor)
+
+    def end_of_process(self, actor: Actor) -> None:
+        """A process that observed this registry's fleet ended: forget what only it could know.
+
+        Versions that were not at END become UNKNOWN, copies go, instances are unwatched, each with its event. Call it
+        before the first observation of a new process, and as the last act of one that stops.
+        """
+
+        def forget(tx: Transaction) -> None:
+            versions.forget_states(tx)
+            fleet.forget_fleet(tx)
+
+        self._transactions.run(forget, actor)
+
+    def instances(self) -> tuple[Instance, ...]:
+        return self._database.read(fleet.read_instances)
+
+    def upsert_instance(self, name: str, grpc: str, http: str, owner: str = "", *, actor: Actor) -> bool:
+        """Register a Triton instance or change its addresses or owner; its state stays."""
+        return self._transactions.run(lambda tx: fleet.upsert_instance(tx, name, grpc, http, owner), actor)
+
+    def record_instance_state(self, name: str, state: InstanceState, reason: str = "", *, actor: Actor) -> bool:
+        """Raises NotFound."""
+        return self._transactions.run(
+            lambda tx: fleet.record_instance_state(tx, name, InstanceState(state), reason), actor
+        )
+
+    def copies(self) -> tuple[Copy, ...]:
+        return self._database.read(fleet.read_copies)
+
+    def record_copy(
+        self, triton_name: str, model: str, version: int, instance: str, state: int, size: int = 0, *, actor: Actor
+    ) -> bool:
+        """Keep the state of a servable on an instance. Raises NotFound for an unknown instance."""
+        return self._transactions.run(
+            lambda tx: fleet.record_copy(tx, triton_name, model, version, instance, state, size), actor
+        )
+
+    def remove_copy(self, triton_name: str, instance: str, *, actor: Actor) -> bool:
+        """The instance does not hold the servable any more."""
+        return self._transactions.run(lambda tx: fleet.remove_copy(tx, triton_name, instance), actor)
+
+    def problems(self, subject: str | None = None) -> tuple[Problem, ...]:
+        """What is wrong with sources now."""
+        return self._database.read(lambda connection: problems.read_problems(connection, subject))
+
+    def record_problem(self, subject: str, path: str, sentence: str, actor: Actor) -> bool:
+        """Returns whether that is news."""
+        return self._transactions.run(lambda tx: problems.record_problem(tx, subject, path, sentence), actor)
+
+    def clear_problem(self, subject: str, path: str | None = None, *, actor: Actor) -> bool:
+        """The problem at `path` is over, without `path` every one of `subject`. Returns whether that is news."""
+        return self._transactions.run(lambda tx: problems.clear_problem(tx, subject, path), actor)
+
+    def append(self, event: Event, actor: Actor) -> None:
+        """Write an event that no other call writes."""
+        self._transactions.run(lambda tx: tx.emit(event), actor)
+
+    def events(
+        self,
+        subject: str | None = None,
+        action: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> tuple[EventRecord, ...]:
+        """Events past sequence number `after`, oldest first unless told otherwise."""
+        return self._database.read(
+            lambda connection: self._journal.events(connection, subject, action, after, limit, newest_first)
+        )
+
+    def verify_chain(self) -> int | None:
+        """The first sequence number that is missing, altered or out of order; None for a sound history.
+
+        Without the audit key a history that was rewritten and re-hashed passes.
+        """
+        return self._database.read(self._journal.first_broken)
+
+    def acquire_lease(self, holder: str, ttl: float, actor: Actor) -> Lease | None:
+        """Become the leader for `ttl` seconds of the database's clock; None while another one is."""
+        return self._transactions.run(lambda tx: leases.acquire_lease(tx, holder, ttl), actor)
+
+    def renew_lease(self, lease: Lease, ttl: float, actor: Actor) -> Lease:
+        """Raises FailedPrecondition if the lease is over."""
+        return self._transactions.run(lambda tx: leases.renew_lease(tx, lease, ttl), actor)
+
+    def release_lease(self, lease: Lease, actor: Actor) -> bool:
+        return self._transactions.run(lambda tx: leases.release_lease(tx, lease), actor)
+
+    def lease(self) -> Lease | None:
+        """The last lease, held or over."""
+        return self._database.read(leases.read_lease)
+
+
+def _identify(connection: Connection, clock: Clock, wanted: str | None) -> str:
+    if wanted is not None and not re.fullmatch(r"[0-9a-f]{8}", wanted):
+        raise InvalidArgument(f"The deployment id '{wanted}' is not 8 lower-case hex digits.")
+    stored = connection.execute(sa.select(meta.c.deployment_id)).scalar_one_or_none()
+    if stored is None:
+        stored = wanted or secrets.token_hex(4)
+        connection.execute(meta.insert().values(id=1, deployment_id=stored, created_at=clock.now()))
+    elif wanted is not None and wanted != stored:
+        raise FailedPrecondition(f"The database belongs to deployment {stored}, not to {wanted}.")
+    return str(stored)

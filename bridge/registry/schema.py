@@ -1,0 +1,190 @@
+"""The schema's revision: what the database has, what this release needs, and the way from one to the other."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import Connection
+
+from bridge.clock import Clock, SystemClock
+from bridge.errors import AlreadyExists, FailedPrecondition, InvalidArgument
+from bridge.registry import migrations
+from bridge.registry.database import EVENTS_LOCK, Database, sqlite_path
+from bridge.registry.events import DatabaseMigrated
+from bridge.registry.journal import Journal
+from bridge.registry.records import Actor
+
+logger = logging.getLogger(__name__)
+
+UPGRADER = Actor("bridge", "CLI")
+
+EMPTY = ""
+"""The revision of a database without our tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """`revision` is what the database has, empty for none; `head` what this release needs."""
+
+    database: str
+    revision: str
+    head: str
+    known: bool
+
+    @property
+    def current(self) -> bool:
+        return self.revision == self.head
+
+
+def status(url: str) -> SchemaStatus:
+    """The schema of the database at `url`. Raises Unavailable if it does not answer."""
+    path = sqlite_path(url)
+    if path is not None and not path.exists():
+        return SchemaStatus(str(path), EMPTY, head(), True)
+    with closing(Database.connect(url)) as database:
+        return _status(database)
+
+
+def upgrade(
+    url: str,
+    *,
+    migrate: bool = False,
+    actor: Actor = UPGRADER,
+    clock: Clock | None = None,
+    audit_key: bytes | None = None,
+    revision: str = "head",
+) -> SchemaStatus:
+    """Bring the database at `url` to this release's schema.
+
+    A new database gets it. An older SQLite file is copied first; an older PostgreSQL database is migrated only with
+    `migrate`, since other bridges may use it. Raises FailedPrecondition for that, and for a newer schema always.
+    """
+    clock = clock or SystemClock()
+    target = head() if revision == "head" else revision
+    with closing(Database.connect(url)) as database:
+        before = _status(database)
+        _refuse_newer(before)
+        if before.revision == target:
+            return before
+        if before.revision != EMPTY:
+            _prepare(url, database, before, migrate, clock)
+
+        def work(connection: Connection) -> None:
+            command.upgrade(_on(connection, _config()), target)
+            database.lock(connection, EVENTS_LOCK)
+            Journal(clock, audit_key).append(connection, [DatabaseMigrated(before.revision, target)], actor)
+
+        database.alter(work)
+        return _status(database)
+
+
+def downgrade(url: str, revision: str = "base", *, destroy_history: bool = False) -> SchemaStatus:
+    """Take the schema back to `revision`. Raises FailedPrecondition while events exist unless `destroy_history`."""
+    with closing(Database.connect(url)) as database:
+        _refuse_newer(_status(database))
+        config = _config()
+        config.attributes["destroy_history"] = destroy_history
+        database.alter(lambda connection: command.downgrade(_on(connection, config), revision))
+        return _status(database)
+
+
+def require_current(database: Database) -> None:
+    """Raises FailedPrecondition unless the database has exactly this release's schema."""
+    found = _status(database)
+    _refuse_newer(found)
+    if not found.current:
+        raise FailedPrecondition(
+            f"The schema of {found.database} is at revision {found.revision or 'none'}, this release needs "
+            f"{found.head}; run `bridge db upgrade`."
+        )
+
+
+def backup(url: str, target: Path | None = None, clock: Clock | None = None) -> Path:
+    """Copy a SQLite database while it may be in use; the copy lies beside it unless `target` says where.
+
+    Raises InvalidArgument for PostgreSQL, AlreadyExists if `target` exists.
+    """
+    path = sqlite_path(url)
+    if path is None:
+        raise InvalidArgument("A PostgreSQL database is backed up with pg_dump.")
+    if not path.exists():
+        raise FailedPrecondition(f"There is no database '{path}'.")
+    return _copy(path, target or _backup_path(path, status(url).revision, clock or SystemClock()))
+
+
+def head() -> str:
+    """The newest revision that this release knows."""
+    return str(ScriptDirectory.from_config(_config()).get_current_head())
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", os.path.dirname(migrations.__file__).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _status(database: Database) -> SchemaStatus:
+    revision = database.read(_revision)
+    script = ScriptDirectory.from_config(_config())
+    known = revision == EMPTY or revision in {item.revision for item in script.walk_revisions()}
+    return SchemaStatus(database.name, revision, str(script.get_current_head()), known)
+
+
+def _revision(connection: Connection) -> str:
+    return MigrationContext.configure(connection).get_current_revision() or EMPTY
+
+
+def _refuse_newer(found: SchemaStatus) -> None:
+    if not found.known:
+        raise FailedPrecondition(
+            f"The schema of {found.database} is at revision {found.revision}, which a newer release made; "
+            f"this one knows up to {found.head}."
+        )
+
+
+def _prepare(url: str, database: Database, found: SchemaStatus, migrate: bool, clock: Clock) -> None:
+    path = sqlite_path(url)
+    if path is not None:
+        logger.info(
+            "copied %s to %s before its migration", path, _copy(path, _backup_path(path, found.revision, clock))
+        )
+    elif not migrate:
+        raise FailedPrecondition(
+            f"The schema of {database.name} is at revision {found.revision}, this release needs {found.head}; "
+            "start with --migrate or run `bridge db upgrade`, once every bridge on it can work with that."
+        )
+
+
+def _on(connection: Connection, config: Config) -> Config:
+    config.attributes["connection"] = connection
+    return config
+
+
+def _backup_path(path: Path, revision: str, clock: Clock) -> Path:
+    at = datetime.fromtimestamp(clock.now() / 1e6, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    return path.with_name(f"{path.name}.backup-{revision or 'none'}-{at}")
+
+
+def _copy(path: Path, target: Path) -> Path:
+    if target.exists():
+        raise AlreadyExists(f"The backup '{target}' exists already.")
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as copy:
+            source.backup(copy)
+        partial.replace(target)
+    except (sqlite3.Error, OSError) as error:
+        partial.unlink(missing_ok=True)
+        raise FailedPrecondition(f"The database '{path}' cannot be copied to '{target}': {error}.") from error
+    return target

@@ -1,0 +1,107 @@
+"""One writing transaction: changed rows and the events that tell of them, committed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from bridge.clock import Clock
+from bridge.registry import canonical
+from bridge.registry.database import EVENTS_LOCK, Database
+from bridge.registry.events import Event
+from bridge.registry.journal import Journal
+from bridge.registry.records import Actor
+
+T = TypeVar("T")
+
+
+class Transaction:
+    """What a change works with. Rows that it reads stay locked until the end, so nothing that it compares can move.
+
+    `now` is the time for its rows, microseconds UTC.
+    """
+
+    def __init__(self, database: Database, connection: Connection, now: int) -> None:
+        self.connection = connection
+        self.now = now
+        self.emitted: list[Event] = []
+        self._database = database
+
+    def emit(self, event: Event) -> None:
+        """Have `event` appended to the history by the commit."""
+        self.emitted.append(event)
+
+    def lock(self, key: int) -> None:
+        self._database.lock(self.connection, key)
+
+    def get(self, table: sa.Table, **key: Any) -> RowMapping | None:
+        """The row with this key, locked, or None."""
+        rows = self.find(table, **key)
+        return rows[0] if rows else None
+
+    def find(self, table: sa.Table, **key: Any) -> Sequence[RowMapping]:
+        """The rows with these values, locked, in the order of the primary key."""
+        query = sa.select(table).where(_matches(table, key)).order_by(*table.primary_key).with_for_update()
+        return self.connection.execute(query).mappings().all()
+
+    def insert(self, table: sa.Table, **values: Any) -> None:
+        self.connection.execute(table.insert().values(_cleaned(values)))
+
+    def update(self, table: sa.Table, key: Mapping[str, Any], **values: Any) -> None:
+        self.connection.execute(table.update().where(_matches(table, key)).values(_cleaned(values)))
+
+    def delete(self, table: sa.Table, **key: Any) -> None:
+        self.connection.execute(table.delete().where(_matches(table, key)))
+
+    def database_now(self) -> int:
+        """The time that all users of this database share: PostgreSQL's clock, on SQLite this process's."""
+        if not self._database.shared:
+            return self.now
+        return int(self.connection.execute(sa.text(_POSTGRESQL_NOW)).scalar_one())
+
+
+_POSTGRESQL_NOW = "select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
+
+
+class Transactions:
+    """Makes transactions on one database with one clock and one journal.
+
+    `guard` runs first in each and may refuse it.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, journal: Journal, guard: Callable[[Transaction], None] | None = None
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._journal = journal
+        self._guard = guard
+
+    def guarded(self, guard: Callable[[Transaction], None]) -> Transactions:
+        return Transactions(self._database, self._clock, self._journal, guard)
+
+    def run(self, work: Callable[[Transaction], T], actor: Actor) -> T:
+        """Run `work`, append its events, commit. The events' lock is taken last: sequence order is commit order."""
+
+        def attempt(connection: Connection) -> T:
+            transaction = Transaction(self._database, connection, self._clock.now())
+            if self._guard is not None:
+                self._guard(transaction)
+            result = work(transaction)
+            if transaction.emitted:
+                transaction.lock(EVENTS_LOCK)
+                self._journal.append(connection, transaction.emitted, actor)
+            return result
+
+        return self._database.write(attempt)
+
+
+def _matches(table: sa.Table, key: Mapping[str, Any]) -> sa.ColumnElement[bool]:
+    return sa.and_(sa.true(), *(table.c[name] == value for name, value in _cleaned(key).items()))
+
+
+def _cleaned(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: canonical.clean(value) if isinstance(value, str) else value for name, value in values.items()}
