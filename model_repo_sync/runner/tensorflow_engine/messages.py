@@ -1,0 +1,158 @@
+"""Triton's requests and responses: what the stub hands in, and what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb
+
+from . import shapes
+from .description import Description
+from .dlpack import Exporter, borrow
+from .dtypes import DTYPES, DType
+from .errors import INTERNAL, INVALID_ARGUMENT, StatusError
+from .library import Library
+from .tensors import TensorHandle, TensorMaker, TensorReader
+
+NOOP_INPUT = "bridge.noop"
+"""Triton wants at least one input; a signature without any sends this one."""
+
+DESCRIPTION_OUTPUT = "bridge.runner"
+"""Answers what runs here, without TensorFlow's doing anything."""
+
+TRITON_CODES: Mapping[int, str] = {
+    1: "CANCELLED",
+    2: "UNKNOWN",
+    3: "INVALID_ARG",
+    4: "UNAVAILABLE",
+    5: "NOT_FOUND",
+    6: "ALREADY_EXISTS",
+    8: "UNAVAILABLE",
+    9: "INVALID_ARG",
+    10: "UNAVAILABLE",
+    11: "INVALID_ARG",
+    12: "UNSUPPORTED",
+    14: "UNAVAILABLE",
+}
+"""TensorFlow's codes as the nearest of Triton's, INTERNAL where there is none. TensorFlow's own is in the text."""
+
+QUEUE_FULL = "Exceeds maximum queue size"
+QUEUE_TIMEOUT = "Request timeout expired"
+"""Triton's sentences for its own queue, so that a client meets one wording whichever queue refused."""
+
+WAITED_SECONDS = 0.001
+"""A request that waited longer may have been cancelled meanwhile; asking costs 0.05 ms."""
+
+
+def is_description(request: Any) -> bool:
+    """Whether nothing but the description of the runner is asked."""
+    return list(request.requested_output_names()) == [DESCRIPTION_OUTPUT]
+
+
+def error(failure: BaseException) -> Any:
+    """The response to a request that failed."""
+    if isinstance(failure, StatusError):
+        code = TRITON_CODES.get(failure.code, "INTERNAL")
+        return _error(str(failure), code)
+    return _error(f"The runner failed at this request: {type(failure).__name__}: {failure}", "INTERNAL")
+
+
+def queue_full() -> Any:
+    return _error(QUEUE_FULL, "UNAVAILABLE")
+
+
+def lapsed(request: Any, waited: float) -> Any:
+    """The response to a request that nobody waits for any more after `waited` seconds in the queue, else None."""
+    if waited < WAITED_SECONDS:
+        return None
+    timeout_microseconds = request.timeout()
+    if timeout_microseconds and waited * 1e6 > timeout_microseconds:
+        return _error(QUEUE_TIMEOUT, "UNAVAILABLE")
+    if request.is_cancelled():
+        return _error("The client cancelled the request while it waited", "CANCELLED")
+    return None
+
+
+def send(sender: Any, response: Any) -> None:
+    """Answer a request through its sender; blocks until Triton has taken the bytes."""
+    sender.send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+def _error(text: str, code: str) -> Any:
+    # Looked up late: the stub adds these names to its module only after the model was imported.
+    return pb.InferenceResponse(error=pb.TritonError(text, getattr(pb.TritonError, code)))
+
+
+class Inputs:
+    """Turns a request's inputs into TensorFlow's tensors; `declared` are their dtypes by name."""
+
+    def __init__(self, library: Library, declared: Mapping[str, int]) -> None:
+        self._maker = TensorMaker(library)
+        self._dtypes = {name: DTYPES[number] for name, number in declared.items()}
+
+    def read(self, request: Any) -> tuple[list[str], list[TensorHandle]]:
+        """Names and tensors in the request's order. Raises StatusError where shape and data disagree."""
+        declared = shapes.declared(request.parameters())
+        names: list[str] = []
+        tensors: list[TensorHandle] = []
+        for tensor in request.inputs():
+            name = tensor.name()
+            if name != NOOP_INPUT:
+                names.append(name)
+                tensors.append(self._read(name, tensor, declared.get(name)))
+        return names, tensors
+
+    def _read(self, name: str, tensor: Any, shape: Any) -> TensorHandle:
+        dtype = self._dtypes[name]
+        if dtype.triton == "BF16":
+            memory = borrow(tensor.to_dlpack())
+            return self._maker.numbers(dtype, _shape(name, dtype, shape, memory.shape), memory.address, memory.size)
+        array = tensor.as_numpy()
+        true_shape = _shape(name, dtype, shape, array.shape)
+        if dtype.is_string:
+            return self._maker.strings(true_shape, array.ravel().tolist())
+        return self._maker.numbers(dtype, true_shape, array.ctypes.data, array.nbytes)
+
+
+def _shape(name: str, dtype: DType, shape: Any, wire_shape: Sequence[int]) -> tuple[int, ...]:
+    """The true shape: the one declared, else the flat wire shape."""
+    wire_elements = int(np.prod(wire_shape, dtype=np.int64))
+    elements, rest = divmod(wire_elements, dtype.multiplicity)
+    if rest:
+        raise StatusError(
+            INVALID_ARGUMENT,
+            f"Input {name} of type {dtype.name} takes {dtype.multiplicity} wire elements per element "
+            f"but the request holds {wire_elements}",
+        )
+    if shape is not None:
+        return shapes.checked(name, shape, elements)
+    return tuple(wire_shape) if dtype.multiplicity == 1 else (elements,)
+
+
+class Outputs:
+    """Turns TensorFlow's tensors into a request's outputs; `declared` are their dtypes by name."""
+
+    def __init__(self, library: Library, declared: Mapping[str, int], description: Description) -> None:
+        self._reader = TensorReader(library)
+        self._exporter = Exporter()
+        self._declared = declared
+        self._description = description
+
+    def response(self, names: Sequence[str], fetched: Mapping[str, TensorHandle]) -> Any:
+        """The response with the outputs `names`."""
+        return pb.InferenceResponse([self._output(name, fetched) for name in names])
+
+    def _output(self, name: str, fetched: Mapping[str, TensorHandle]) -> Any:
+        if name == DESCRIPTION_OUTPUT:
+            return pb.Tensor(name, np.array([self._description.json().encode()], object))
+        handle = fetched[name]
+        dtype = self._reader.dtype(name, handle)
+        if dtype.number != self._declared[name]:
+            # Triton would label the bytes with the configured type and say nothing.
+            raise StatusError(INTERNAL, f"Output {name} is configured as {self._declared[name]} but is {dtype.name}")
+        if dtype.triton == "BF16":
+            shape, address = self._reader.shape(handle), self._reader.data(handle)
+            return pb.Tensor.from_dlpack(name, self._exporter.bfloat16(handle, address, shape))
+        return pb.Tensor(name, self._reader.array(dtype, handle))
