@@ -54,12 +54,15 @@ def define(namespace: dict[str, Any], file_name: str) -> None:
 
 
 def _named_class(message: Descriptor, module: str) -> type[Message]:
-    """The class of `message`; it and the nested ones get the module and name that pickle and repr expect."""
+    """The class of `message` with its nested classes, under the module and names that repr and pickle expect.
+
+    The pool drops a class that nobody holds and makes another one later, so each class holds its nested ones.
+    """
     cls = message_factory.GetMessageClass(message)
     cls.__module__ = module
     cls.__qualname__ = message.full_name.removeprefix(message.file.package + ".")
-    for nested in message.nested_types:
-        _named_class(nested, module)
+    for name, nested in message.nested_types_by_name.items():
+        setattr(cls, name, _named_class(nested, module))
     return cls
 
 
