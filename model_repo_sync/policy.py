@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from model_repo_sync.sources import VersionDirectory
+from model_repo_sync.sources import Scan, Scanner, VersionDirectory
 
 if TYPE_CHECKING:
     from model_repo_sync.protos.tensorflow_serving import file_system_storage_path_source_pb2 as storage_pb2
@@ -101,6 +101,13 @@ def parse(text: str) -> Policy:
     if text == "all":
         return All()
     raise ValueError(f"{text!r} is no version policy; use latest, latest:N, all or specific:V,V,...")
+
+
+def scan(scanner: Scanner, base_path: str, policy: Policy) -> Scan:
+    """A look at `base_path` that reads no version which `policy` cannot pick. Raises BasePathError."""
+    newest = policy.num_versions if isinstance(policy, Latest) else None
+    only = policy.versions if isinstance(policy, Specific) else None
+    return scanner.scan(base_path, newest=newest, only=only)
 
 
 def aspired(versions: Sequence[VersionDirectory], policy: Policy, model: str = "") -> Aspired:

@@ -1,0 +1,87 @@
+"""One-shot synchronisation of a model's versions into a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from model_repo_sync import names, policy, triton_config
+from model_repo_sync.policy import Policy
+from model_repo_sync.repository import ModelRepository
+from model_repo_sync.saved_model import SavedModelError, read_saved_model
+from model_repo_sync.sources import Scanner, VersionDirectory
+from model_repo_sync.transfer import TransferError
+from model_repo_sync.triton_config import ConfigError, RunnerOptions
+
+
+@dataclass(frozen=True, slots=True)
+class VersionResult:
+    """What became of one version: `outcome` is `written`, `unchanged` or `failed`, `error` says why in the last case.
+
+    `name` is the version's name in Triton, `bytes` the size of what was written, `transfer` how (`link`, `copy`).
+    """
+
+    version: int
+    name: str
+    path: str
+    outcome: str
+    bytes: int = 0
+    transfer: str = ""
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """`versions` are the aspired ones, ascending, `removed` are names in Triton, `problems` concern the base path."""
+
+    model: str
+    versions: tuple[VersionResult, ...]
+    removed: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything that was wanted is not there."""
+        return bool(self.problems) or any(result.error for result in self.versions)
+
+
+class Synchroniser:
+    """Writes SavedModels with `tags` and `options` into `repository`."""
+
+    def __init__(self, repository: ModelRepository, options: RunnerOptions, tags: Sequence[str] = ("serve",)) -> None:
+        self._repository = repository
+        self._options = options
+        self._tags = tuple(tags)
+        self._scanner = Scanner()
+
+    def sync(self, model: str, base_path: str, wanted: Policy, *, delete: bool = False) -> SyncReport:
+        """Writes the versions of `model` that `wanted` picks under `base_path`.
+
+        With `delete` its other versions leave the repository, unless the base path offers none at all. A version that
+        fails does not stop the others. Raises BasePathError.
+        """
+        scan = policy.scan(self._scanner, base_path, wanted)
+        aspired, warnings = policy.aspired(scan.versions, wanted, model)
+        results = tuple(self._write(model, directory) for directory in aspired)
+        removed = self._remove_others(model, {item.version for item in aspired}) if delete and aspired else ()
+        problems = (*warnings, *(problem.sentence for problem in scan.problems))
+        return SyncReport(model, results, removed, problems)
+
+    def _write(self, model: str, directory: VersionDirectory) -> VersionResult:
+        version, path = directory
+        name = names.servable_name(self._repository.deployment, model, version)
+        try:
+            saved_model = read_saved_model(path, self._tags)
+            text = triton_config.generate(name, saved_model, self._options)
+            done = self._repository.write(name, path, text)
+        except (SavedModelError, ConfigError, TransferError) as error:
+            return VersionResult(version, name, path, "failed", error=str(error))
+        outcome = "written" if done.changed else "unchanged"
+        return VersionResult(version, name, path, outcome, done.bytes, done.transfer, warnings=saved_model.warnings)
+
+    def _remove_others(self, model: str, keep: Collection[int]) -> tuple[str, ...]:
+        encoded = names.encode(model)
+        parsed = [(name, names.parse(name)) for name in self._repository.names()]
+        others = [name for name, parts in parsed if parts and parts.encoded == encoded and parts.version not in keep]
+        return tuple(name for name in others if self._repository.remove(name))
