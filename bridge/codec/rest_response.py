@@ -1,0 +1,184 @@
+"""The bodies of REST responses, in TF Serving's layout to the last blank."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from google.protobuf import json_format
+
+from bridge.codec.base64_text import encode_base64
+from bridge.codec.json_text import INDENT, quote
+from bridge.codec.numbers import float_texts
+from bridge.codec.string_tensor import unframe
+from bridge.codec.tensor import Tensor
+from bridge.errors import InvalidArgument
+from bridge.serving.routes import VersionStatus
+from model_repo_sync.protos.tensorflow import meta_graph_pb2
+from model_repo_sync.protos.tensorflow_serving import get_model_metadata_pb2
+from model_repo_sync.runner.tensorflow_engine import dtypes
+
+_FLOATS = (1, 2)
+_INTEGERS = (3, 4, 5, 6, 9, 22, 23)
+_BOOL = 10
+_BYTES_SUFFIX = "_bytes"
+
+
+def predict_json(outputs: Sequence[tuple[str, Tensor]], row: bool) -> bytes:
+    """The body that answers a predict request, in row format or in columns.
+
+    One output stands for itself, several make objects by alias. Raises InvalidArgument for outputs that JSON, or rows,
+    cannot carry.
+    """
+    if not outputs:
+        raise InvalidArgument("Cannot convert empty tensor map to JSON")
+    text = _predictions(outputs) if row else _outputs(outputs)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _predictions(outputs: Sequence[tuple[str, Tensor]]) -> str:
+    batch = _batch_size(outputs)
+    if len(outputs) == 1:
+        rows = _row_texts(*outputs[0], level=2)
+        body = f"{', '.join(rows)}\n{INDENT}"
+    else:
+        columns = [(quote(alias), _row_texts(alias, tensor, level=3)) for alias, tensor in outputs]
+        rows = [_object([(alias, texts[index]) for alias, texts in columns], 2) for index in range(batch)]
+        body = f"{_lines(rows, 2)}\n{INDENT}"
+    return _object([('"predictions"', f"[{body}]" if batch else "[]")], 0)
+
+
+def _batch_size(outputs: Sequence[tuple[str, Tensor]]) -> int:
+    batch = -1
+    for alias, tensor in outputs:
+        if not tensor.shape:
+            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
+        if batch >= 0 and tensor.shape[0] != batch:
+            raise InvalidArgument(
+                f"Tensor name: {alias} has inconsistent batch size: {tensor.shape[0]} expecting: {batch}"
+            )
+        batch = tensor.shape[0]
+    return batch
+
+
+def _row_texts(alias: str, tensor: Tensor, level: int) -> list[str]:
+    """The text of each row, nested lists on one line. `level` counts the containers that are open around a row."""
+    dims = tensor.shape[1:]
+    texts = _element_texts(alias, tensor, level + len(dims))
+    for axis in reversed(range(len(dims))):
+        texts = [f"[{', '.join(group)}]" for group in _grouped(texts, dims[axis], prod(tensor.shape[: axis + 1]))]
+    return texts
+
+
+def _outputs(outputs: Sequence[tuple[str, Tensor]]) -> str:
+    if len(outputs) == 1:
+        return _object([('"outputs"', _column_text(*outputs[0], level=1))], 0)
+    columns = [(quote(alias), _column_text(alias, tensor, level=2)) for alias, tensor in outputs]
+    return _object([('"outputs"', _object(columns, 1))], 0)
+
+
+def _column_text(alias: str, tensor: Tensor, level: int) -> str:
+    """A whole tensor, each element on a line of its own."""
+    shape = tensor.shape
+    texts = _element_texts(alias, tensor, level + len(shape))
+    for axis in reversed(range(len(shape))):
+        inside = level + axis
+        texts = [
+            f"[{_lines(group, inside + 1)}\n{INDENT * inside}]" if group else "[]"
+            for group in _grouped(texts, shape[axis], prod(shape[:axis]))
+        ]
+    return texts[0]
+
+
+def _grouped(texts: list[str], size: int, count: int) -> list[list[str]]:
+    return [texts[index * size : (index + 1) * size] for index in range(count)]
+
+
+def _lines(items: Sequence[str], level: int) -> str:
+    indent = f"\n{INDENT * level}"
+    return indent + f",{indent}".join(items)
+
+
+def _object(members: Sequence[tuple[str, str]], level: int) -> str:
+    return f"{{{_lines([f'{key}: {value}' for key, value in members], level + 1)}\n{INDENT * level}}}"
+
+
+def _element_texts(alias: str, tensor: Tensor, level: int) -> list[str]:
+    """The JSON token of every element; `level` counts the containers that are open around each."""
+    if not prod(tensor.shape):
+        return []
+    if tensor.dtype == dtypes.DT_STRING:
+        items = unframe(tensor.data)
+        if alias.endswith(_BYTES_SUFFIX):
+            return [_object([('"b64"', quote(encode_base64(item)))], level) for item in items]
+        return [quote(item.decode("utf-8", "surrogateescape")) for item in items]
+    if tensor.dtype not in (*_FLOATS, *_INTEGERS, _BOOL):
+        raise InvalidArgument(f"Failed to write JSON value for tensor type: {dtypes.name(tensor.dtype)}")
+    values = np.frombuffer(tensor.data, dtypes.DTYPES[tensor.dtype].numpy)
+    if tensor.dtype in _FLOATS:
+        return float_texts(values)
+    return ["true" if value else "false" for value in values] if tensor.dtype == _BOOL else _integers(values)
+
+
+def _integers(values: np.ndarray[Any, Any]) -> list[str]:
+    return list(map(str, values.tolist()))
+
+
+def error_json(message: str) -> bytes:
+    """The body of an error response."""
+    return _object([('"error"', quote(message))], 0).encode("utf-8", "surrogateescape")
+
+
+def status_json(statuses: Sequence[VersionStatus]) -> bytes:
+    """The body of a model status response, as protobuf prints a GetModelStatusResponse."""
+    rows = [
+        {
+            "version": str(status.version),
+            "state": status.state.name,
+            "status": {"error_code": status.code.name, "error_message": status.message},
+        }
+        for status in statuses
+    ]
+    return f"{_protobuf_text({'model_version_status': rows})}\n".encode()
+
+
+def metadata_json(model: str, version: int, signature_def_map: bytes) -> bytes:
+    """The body of a model metadata response. `signature_def_map` is a serialized tensorflow.serving.SignatureDefMap.
+
+    `signature_def` is doubled and the model_spec's signature_name stays empty, as in TF Serving.
+    """
+    parsed = get_model_metadata_pb2.SignatureDefMap.FromString(signature_def_map)
+    signatures = {name: _signature(parsed.signature_def[name]) for name in sorted(parsed.signature_def)}
+    spec = _protobuf_text({"name": model, "signature_name": "", "version": str(version)})
+    definitions = _protobuf_text({"signature_def": signatures})
+    return f'{{\n"model_spec":{spec}\n,\n"metadata": {{"signature_def": {definitions}\n}}\n}}\n'.encode()
+
+
+def _signature(signature: meta_graph_pb2.SignatureDef) -> dict[str, Any]:
+    """A SignatureDef as protobuf prints it: every field without presence, members of a oneof last, maps sorted."""
+    plain: dict[str, Any] = json_format.MessageToDict(
+        signature, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return {
+        "inputs": _tensor_infos(plain["inputs"]),
+        "outputs": _tensor_infos(plain["outputs"]),
+        "method_name": plain["method_name"],
+        "defaults": dict(sorted(plain["defaults"].items())),
+    }
+
+
+def _tensor_infos(infos: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    first = ("dtype", "tensor_shape")
+    return {
+        alias: {key: info[key] for key in (*first, *(key for key in info if key not in first)) if key in info}
+        for alias, info in sorted(infos.items())
+    }
+
+
+def _protobuf_text(value: Any) -> str:
+    """JSON with the indent and the escapes of protobuf's printer."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
