@@ -37,6 +37,8 @@ class RoutesView:
         self._in_flight: Counter[int] = Counter()
         self._changed = asyncio.Event()
         self._on_drained: Callable[[str, int], None] | None = None
+        self._on_published: list[Callable[[Routes], None]] = []
+        self._on_lost: list[Callable[[str, str], None]] = []
 
     def connect(self, on_drained: Callable[[str, int], None]) -> None:
         """Say whom to tell (router, epoch) each time the oldest epoch in flight moves."""
@@ -50,7 +52,25 @@ class RoutesView:
         self.routes = routes
         self._changed.set()
         self._changed = asyncio.Event()
+        for callback in self._on_published:
+            callback(routes)
         self._tell()
+
+    def on_published(self, callback: Callable[[Routes], None]) -> None:
+        """Call `callback` with each snapshot that comes into use."""
+        self._on_published.append(callback)
+
+    def on_lost(self, callback: Callable[[str, str], None]) -> None:
+        """Call `callback(triton_name, instance)` for each copy that is reported by `lose`."""
+        self._on_lost.append(callback)
+
+    def lose(self, triton_name: str, instance: str) -> None:
+        """The process of that copy died: nothing that it was sent before will be answered.
+
+        A snapshot without the copy does not say so, since a copy that is only given up finishes its requests first.
+        """
+        for callback in self._on_lost:
+            callback(triton_name, instance)
 
     async def changed(self) -> None:
         """Wait for the next publication."""

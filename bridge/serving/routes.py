@@ -68,6 +68,8 @@ class ServableRoute:
     signatures: Mapping[str, SignatureRoute]
     signature_def_map: bytes
     """Serialized tensorflow.serving.SignatureDefMap, verbatim from the SavedModel."""
+    stateful: bool = False
+    """True if running a signature changes state: a request that may have run is then never sent twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,11 @@ class InstanceRoute:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """One published snapshot. Epochs grow by at least one with each publication of one control plane."""
+    """One published snapshot.
+
+    Epochs grow by at least one with each publication. They start from the wall clock, so that those of a restarted
+    control plane are newer too.
+    """
 
     epoch: int
     models: Mapping[str, ModelRoute]
@@ -176,6 +182,7 @@ def _servable(raw: dict[str, Any]) -> ServableRoute:
         instances=tuple(raw["instances"]),
         signatures={name: _signature(value) for name, value in raw["signatures"].items()},
         signature_def_map=base64.b64decode(raw["signature_def_map"]),
+        stateful=raw["stateful"],
     )
 
 

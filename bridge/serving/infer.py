@@ -1,0 +1,234 @@
+"""The request path: from a request to a Triton copy and back, over the faults of the platform.
+
+A fault of the model is the answer. A fault of the platform is met with another copy or with the wait for one, up to
+`recovery_wait`; the client then sees UNAVAILABLE, never NOT_FOUND and never another version than it asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bridge.codec.predict import ModelSpec, PredictCall
+from bridge.codec.tensor import Tensor
+from bridge.errors import Code, DeadlineExceeded, Unavailable
+from bridge.serving.control import Control, RoutesView
+from bridge.serving.copy_health import BACKOFF, LONGEST_BACKOFF, CopyHealth
+from bridge.serving.flights import Copy, Flights
+from bridge.serving.legs import LegPool
+from bridge.serving.predict import session_run
+from bridge.serving.resolve import predict_signature, resolve
+from bridge.serving.routes import Routes, ServableRoute, SignatureRoute
+from bridge.serving.session_run import SessionRun, ping
+from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
+
+logger = logging.getLogger(__name__)
+
+TIMED_OUT = "Timed out waiting for notification"
+"""What TensorFlow's session says past a deadline."""
+
+Plan = Callable[[ServableRoute], tuple[SignatureRoute, SessionRun]]
+"""What a request means on a servable. It is asked again when the request is resolved again."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSettings:
+    """Times in seconds. `request_timeout` is the deadline of requests whose client set none; copies with a call older
+    than `ping_after` are asked whether they live."""
+
+    recovery_wait: float = 5.0
+    request_timeout: float = 3600.0
+    ping_after: float = 1.0
+    ping_timeout: float = 30.0
+
+
+class Prediction(NamedTuple):
+    """An answered request: who answered, and the outputs by alias."""
+
+    model: str
+    version: int
+    signature: str
+    outputs: list[tuple[str, Tensor]]
+
+
+class InferenceCore:
+    """Runs requests on the copies that the routes snapshot names. Used on one event loop."""
+
+    def __init__(
+        self,
+        view: RoutesView,
+        legs: LegPool,
+        control: Control,
+        settings: InferenceSettings | None = None,
+    ) -> None:
+        self.view = view
+        self._legs = legs
+        self._control = control
+        self._settings = settings or InferenceSettings()
+        self._flights = Flights()
+        self._health = CopyHealth()
+        self._watcher: asyncio.Task[None] | None = None
+        self._pings: dict[Copy, asyncio.Task[None]] = {}
+        view.on_published(legs.observe)
+        view.on_published(self._health.observe)
+        view.on_lost(self._lost)
+
+    def start(self) -> None:
+        """Begin to look after calls that take long."""
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def close(self) -> None:
+        """Stop looking after calls and close the legs."""
+        tasks = [*self._pings.values(), *([self._watcher] if self._watcher else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._legs.close()
+
+    async def predict(self, call: PredictCall, timeout: float | None) -> Prediction:
+        """Answer a Predict request within `timeout` seconds; None means the setting's cap.
+
+        Raises BridgeError with TF Serving's code and sentence.
+        """
+
+        def plan(servable: ServableRoute) -> tuple[SignatureRoute, SessionRun]:
+            signature = predict_signature(servable, call.spec.signature if call.spec else "")
+            return signature, session_run(signature, call.inputs, call.output_filter)
+
+        return await self.infer(call.spec, plan, timeout)
+
+    async def infer(self, spec: ModelSpec | None, plan: Plan, timeout: float | None) -> Prediction:
+        """Answer a request whose meaning on a servable `plan` tells. Raises BridgeError."""
+        request = _Request(self._settings, timeout)
+        while True:
+            routes = self.view.enter()
+            try:
+                servable = resolve(routes, spec)
+                signature, run = plan(servable)
+                copy = self._choose(routes, servable)
+                if copy is not None:
+                    answer = await self._send(routes, copy, run.call(servable.triton_name), request.remaining())
+                    return Prediction(servable.model, servable.version, signature.name, run.outputs(answer))
+            except CallError as error:
+                request.refuse_or_retry(error, servable)
+            finally:
+                self.view.leave(routes)
+            await self._wait(request, routes, servable)
+
+    def _choose(self, routes: Routes, servable: ServableRoute) -> Copy | None:
+        admitted = [
+            name
+            for name in servable.instances
+            if name in routes.instances and self._health.admits(Copy(servable.triton_name, name))
+        ]
+        return Copy(servable.triton_name, self._legs.least_busy(admitted)) if admitted else None
+
+    async def _send(self, routes: Routes, copy: Copy, call: ModelCall, timeout: float) -> list[WireTensor]:
+        flight = self._flights.start(copy)
+        try:
+            with self._legs.use(routes.instances[copy.instance]) as leg, flight:
+                answer = await leg.infer(call, timeout)
+        except CallError as error:
+            self._learn(copy, error, flight.number)
+            raise
+        self._health.succeeded(copy)
+        return answer
+
+    def _learn(self, copy: Copy, error: CallError, number: int) -> None:
+        """Draw the conclusions for other requests from a failed call."""
+        if error.fault is Fault.MODEL:
+            self._health.succeeded(copy)
+        elif error.fault is not Fault.BUSY and error.code is not Code.DEADLINE_EXCEEDED:
+            self._suspect(copy, error, number)
+
+    def _suspect(self, copy: Copy, error: CallError, number: int) -> None:
+        self._health.failed(copy, LONGEST_BACKOFF if error.fault is Fault.RUNNER else BACKOFF)
+        self._control.report_failure(copy.triton_name, copy.instance, error.message)
+        if error.fault is Fault.RUNNER:
+            self._flights.fail(copy, error, before=number)
+
+    async def _wait(self, request: _Request, routes: Routes, servable: ServableRoute) -> None:
+        """Wait for news of a copy, unless there was some meanwhile. Raises Unavailable when the time is over."""
+        remaining = request.recovery_remaining()
+        if remaining <= 0:
+            raise request.give_up(servable)
+        if self.view.routes is routes:
+            copies = [Copy(servable.triton_name, name) for name in servable.instances]
+            await self._health.news(copies, remaining)
+
+    def _lost(self, triton_name: str, instance: str) -> None:
+        copy = Copy(triton_name, instance)
+        error = CallError(f"The runner of {triton_name} on {instance} died.", Code.UNAVAILABLE, Fault.RUNNER)
+        self._flights.fail(copy, error, before=self._flights.next_number())
+
+    async def _watch(self) -> None:
+        """Ping the copies with calls that take long: a dead runner answers nothing by itself."""
+        while True:
+            await asyncio.sleep(self._settings.ping_after)
+            for copy in self._flights.overdue(self._settings.ping_after):
+                if copy not in self._pings:
+                    self._pings[copy] = asyncio.get_running_loop().create_task(self._ping(copy))
+
+    async def _ping(self, copy: Copy) -> None:
+        number = self._flights.next_number()
+        try:
+            instance = self.view.routes.instances.get(copy.instance)
+            if instance is not None:
+                with self._legs.use(instance) as leg:
+                    await leg.infer(ping(copy.triton_name), self._settings.ping_timeout)
+        except CallError as error:
+            logger.debug("Ping of %s on %s: %s", copy.triton_name, copy.instance, error.message)
+            if error.fault is Fault.RUNNER:
+                self._suspect(copy, error, number)
+        finally:
+            del self._pings[copy]
+
+
+class _Request:
+    """The time that one request has, and whether it may have run already."""
+
+    def __init__(self, settings: InferenceSettings, timeout: float | None) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._deadline = self._now() + (settings.request_timeout if timeout is None else timeout)
+        self._recovery_wait = settings.recovery_wait
+        self._recovery_end: float | None = None
+        self._may_have_run = False
+        self._reason = ""
+
+    def remaining(self) -> float:
+        """Seconds to the deadline. Raises DeadlineExceeded past it."""
+        remaining = self._deadline - self._now()
+        if remaining <= 0:
+            raise DeadlineExceeded(TIMED_OUT)
+        return remaining
+
+    def recovery_remaining(self) -> float:
+        """Seconds that are left to wait for a copy; the wait begins with the first call."""
+        if self._recovery_end is None:
+            self._recovery_end = min(self._now() + self._recovery_wait, self._deadline)
+        return self._recovery_end - self._now()
+
+    def refuse_or_retry(self, error: CallError, servable: ServableRoute) -> None:
+        """Return if the request may be sent again, else raise what the client is to see."""
+        if error.fault is Fault.MODEL:
+            raise error
+        if error.code is Code.DEADLINE_EXCEEDED:
+            raise DeadlineExceeded(TIMED_OUT) from error
+        if error.fault is Fault.BUSY:
+            raise error
+        self._reason = error.message
+        if error.fault is Fault.RUNNER or (error.fault is Fault.CONNECTION and error.sent):
+            if servable.stateful or self._may_have_run:
+                raise Unavailable(
+                    f"Model {servable.model} version {servable.version} lost its Triton copy; "
+                    f"whether the request ran is unknown: {error.message}"
+                ) from error
+            self._may_have_run = True
+
+    def give_up(self, servable: ServableRoute) -> Unavailable:
+        """What the client sees when no copy came back in time."""
+        reason = f": {self._reason}" if self._reason else "."
+        return Unavailable(f"Model {servable.model} version {servable.version} has no ready copy on Triton now{reason}")

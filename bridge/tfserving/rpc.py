@@ -1,0 +1,52 @@
+"""From a function on messages to a gRPC handler: errors become statuses as TF Serving shows them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import grpc
+
+from bridge.errors import BridgeError, Code
+
+logger = logging.getLogger(__name__)
+
+Rpc = Callable[[bytes, float | None], Awaitable[bytes]]
+"""A unary RPC on serialized messages; its second argument is the client's remaining time in seconds, if it set one."""
+
+MESSAGE_LIMIT = 1024
+"""Bytes of a status message that TF Serving sends."""
+TRUNCATED = "...TRUNCATED"
+
+_STATUS_CODES = {Code(status.value[0]): status for status in grpc.StatusCode}
+_NO_DEADLINE = 1e9
+"""Seconds; gRPC shows a call without deadline as one of some hundred years."""
+
+
+def unary(rpc: Rpc) -> grpc.RpcMethodHandler[bytes, bytes]:
+    """The handler of `rpc`. A BridgeError becomes its code and message; anything else is logged and INTERNAL."""
+
+    async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        try:
+            return await rpc(request, time_remaining(context))
+        except BridgeError as error:
+            await context.abort(_STATUS_CODES[error.code], status_message(error.message))
+        except Exception:
+            logger.exception("An RPC failed by a fault of the bridge")
+            await context.abort(grpc.StatusCode.INTERNAL, "Internal error of the bridge; its log says more.")
+
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def time_remaining(context: grpc.aio.ServicerContext[bytes, bytes]) -> float | None:
+    """Seconds until the client's deadline, None without one."""
+    remaining = context.time_remaining()
+    return None if remaining is None or remaining > _NO_DEADLINE else remaining
+
+
+def status_message(message: str) -> str:
+    """`message` cut to the length that TF Serving sends, between two characters."""
+    data = message.encode(errors="replace")
+    if len(data) <= MESSAGE_LIMIT:
+        return message
+    return data[:MESSAGE_LIMIT].decode(errors="ignore") + TRUNCATED
