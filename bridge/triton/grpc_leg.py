@@ -1,0 +1,85 @@
+"""The gRPC leg: inference by ModelInfer with raw contents, where HTTP is closed or the message too large for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+import grpc.aio
+from tritonclient.grpc import service_pb2
+
+from bridge.errors import Code
+from bridge.triton import errors
+from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
+from bridge.triton.channel import metadata, open_channel
+from bridge.triton.http_messages import microseconds
+from bridge.triton.outputs import byte_size, ordered
+from bridge.triton.tls import TlsFiles
+
+MESSAGE_BYTES = 2**31 - 2**20
+"""A protocol buffer ends at 2 GiB; what is left is for names and shapes."""
+
+_MODEL_INFER = "/inference.GRPCInferenceService/ModelInfer"
+
+
+class GrpcLeg:
+    """An InferenceLeg over gRPC. `headers` go as metadata with every request."""
+
+    def __init__(self, address: str, tls: TlsFiles | None = None, headers: Mapping[str, str] | None = None) -> None:
+        self._address = address
+        self._metadata = metadata(headers or {})
+        self._channel = open_channel(address, tls)
+        self._infer = self._channel.unary_unary(
+            _MODEL_INFER,
+            request_serializer=service_pb2.ModelInferRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelInferResponse.FromString,
+        )
+
+    async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
+        request = _request(call, timeout)
+        try:
+            response = await self._infer(request, timeout=timeout, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            code = Code(error.code().value[0])
+            raise errors.from_grpc(code, error.details() or "", self._address) from None
+        except grpc.aio.UsageError as error:
+            raise errors.unreachable(self._address, str(error)) from None
+        except asyncio.CancelledError:
+            # A closed channel cancels its calls, which looks like a cancellation of the caller.
+            if _cancelled_by_caller():
+                raise
+            raise errors.lost(self._address, "the bridge closed its connection") from None
+        return ordered(_outputs(response), call.outputs)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+def _cancelled_by_caller() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _request(call: ModelCall, timeout: float) -> Any:
+    if sum([byte_size(tensor.data) for tensor in call.inputs]) > MESSAGE_BYTES:
+        sentence = f"the tensors of one request to Triton may not pass {MESSAGE_BYTES} bytes"
+        raise CallError(sentence, Code.RESOURCE_EXHAUSTED, Fault.MODEL, sent=False)
+    request = service_pb2.ModelInferRequest(model_name=call.model, id=call.request_id)
+    request.parameters["timeout"].int64_param = microseconds(timeout)
+    for name, value in call.parameters.items():
+        request.parameters[name].string_param = value
+    for tensor in call.inputs:
+        request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        request.raw_input_contents.append(bytes(tensor.data))
+    for name in call.outputs:
+        request.outputs.add(name=name)
+    return request
+
+
+def _outputs(response: Any) -> dict[str, WireTensor]:
+    return {
+        output.name: WireTensor(output.name, output.datatype, tuple(output.shape), data)
+        for output, data in zip(response.outputs, response.raw_output_contents, strict=True)
+    }
