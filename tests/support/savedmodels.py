@@ -150,6 +150,12 @@ def signatures(saved_model: Path) -> dict[str, dict[str, Any]]:
     return result
 
 
+def dtypes() -> dict[int, tuple[str, int]]:
+    """TensorFlow's own table: number -> (enum name, bytes per element)."""
+    result: dict[int, tuple[str, int]] = tensorflow_process.call("dtypes")
+    return result
+
+
 def main(arguments: Sequence[str]) -> None:
     kind, destination, *options = arguments
     parsed = {name: json.loads(value) for name, _, value in (option.partition("=") for option in options)}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.support import savedmodel_kinds
@@ -29,7 +30,10 @@ def run(directory: str, feeds: dict[str, tuple[int, tuple[int, ...], Any]], fetc
     options = savedmodel_kinds.callable_options(list(feeds), fetches)
     call = session._make_callable_from_options(options)
     values = call(*(to_numpy(*feed) for feed in feeds.values()))
-    return [from_numpy(value) for value in values]
+    graph = session.graph
+    # numpy has no quantized dtypes: the graph knows better.
+    dtypes = [graph.get_tensor_by_name(fetch).dtype.base_dtype.as_datatype_enum for fetch in fetches]
+    return [from_numpy(dtype, value) for dtype, value in zip(dtypes, values, strict=True)]
 
 
 def load(directory: str) -> tf.compat.v1.Session:
@@ -47,12 +51,11 @@ def to_numpy(dtype: int, shape: tuple[int, ...], data: bytes | list[bytes]) -> A
     return np.frombuffer(data, tf.dtypes.as_dtype(dtype).as_numpy_dtype).reshape(shape)
 
 
-def from_numpy(value: Any) -> tuple[int, tuple[int, ...], bytes | list[bytes]]:
+def from_numpy(dtype: int, value: Any) -> tuple[int, tuple[int, ...], bytes | list[bytes]]:
+    if dtype == types_pb2.DT_STRING:
+        array = np.asarray(value, object)
+        return dtype, array.shape, [bytes(item) for item in array.ravel()]
     array = np.asarray(value)
-    if array.dtype == object or array.dtype.kind == "S":
-        flat = np.asarray(value, object)
-        return 7, flat.shape, [bytes(item) for item in flat.ravel()]
-    dtype = tf.dtypes.as_dtype(array.dtype).as_datatype_enum
     return dtype, array.shape, array.tobytes()
 
 
@@ -82,7 +85,16 @@ def signatures(directory: str) -> dict[str, Any]:
     }
 
 
-FUNCTIONS = {"make": make, "run": run, "signatures": signatures}
+def dtypes() -> dict[int, tuple[str, int]]:
+    """Enum name and bytes per element of each dtype, references left out."""
+    return {
+        number: (name, tf.dtypes.as_dtype(number).size or 0)
+        for name, number in types_pb2.DataType.items()
+        if 0 < number < 100
+    }
+
+
+FUNCTIONS = {"make": make, "run": run, "signatures": signatures, "dtypes": dtypes}
 
 
 def answer(function: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, Any]:

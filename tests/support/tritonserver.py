@@ -82,7 +82,7 @@ def write_model(
     kind: str = "KIND_CPU",
     runner: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write one Triton model; `inputs` and `outputs` map graph tensor names to dtypes. Without `saved_model` a probe."""
+    """Write one Triton model, without `saved_model` a probe; `inputs` and `outputs` map graph tensor names to dtypes."""
     described = {"format": 1, "inputs": dict(inputs), "outputs": dict(outputs), "tags": ["serve"]}
     parameters = {
         "runner": json.dumps(runner or (described if saved_model else {"format": 1, "probe": True})),

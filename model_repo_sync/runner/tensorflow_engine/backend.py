@@ -40,9 +40,8 @@ class Backend:
         device.restrict(settings.device, os.environ)
         library, run_time, session = Library.load(), RunTime(), None
         if settings.saved_model is not None:
-            session = Session.load(
-                library, settings.saved_model, settings.tags, settings.session_config, observe=run_time.add
-            )
+            session_config = device.session_config(settings.device, settings.session_config)
+            session = Session.load(library, settings.saved_model, settings.tags, session_config, observe=run_time.add)
             device.require(settings.device, session.device_types(), library.version)
         return cls(library, session, run_time, settings)
 

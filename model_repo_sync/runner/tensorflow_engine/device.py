@@ -8,6 +8,9 @@ from .errors import PlatformError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
+NO_GPU = bytes.fromhex("0a070a034750551000")
+"""ConfigProto with device_count {"GPU": 0}; added to another one's bytes it overrides that entry only."""
+
 
 def restrict(device: int | None, environment: MutableMapping[str, str]) -> None:
     """Leave TensorFlow only the GPU that Triton numbers `device`, or none.
@@ -21,6 +24,11 @@ def restrict(device: int | None, environment: MutableMapping[str, str]) -> None:
     if visible and device >= len(visible):
         raise PlatformError(f"Triton placed this model on GPU {device}, but {VISIBLE} is {environment[VISIBLE]}")
     environment[VISIBLE] = visible[device] if visible else str(device)
+
+
+def session_config(device: int | None, given: bytes) -> bytes:
+    """The serialized ConfigProto of the session: on the CPU TensorFlow does not even look for a GPU's driver."""
+    return given + NO_GPU if device is None else given
 
 
 def require(device: int | None, device_types: Iterable[str], tensorflow_version: str) -> None:
