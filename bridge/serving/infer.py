@@ -116,7 +116,8 @@ class InferenceCore:
                 request.refuse_or_retry(error, servable)
             finally:
                 self.view.leave(routes)
-            await self._wait(request, routes, servable)
+            if copy is None:
+                await self._wait(request, routes, servable)
 
     def _choose(self, routes: Routes, servable: ServableRoute) -> Copy | None:
         admitted = [

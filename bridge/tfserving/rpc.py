@@ -45,8 +45,8 @@ def time_remaining(context: grpc.aio.ServicerContext[bytes, bytes]) -> float | N
 
 
 def status_message(message: str) -> str:
-    """`message` cut to the length that TF Serving sends, between two characters."""
+    """`message` cut to the length that TF Serving sends, between two characters; bytes that are no text become `?`."""
     data = message.encode(errors="replace")
     if len(data) <= MESSAGE_LIMIT:
-        return message
+        return data.decode()
     return data[:MESSAGE_LIMIT].decode(errors="ignore") + TRUNCATED

@@ -48,7 +48,12 @@ SIGNATURES = (
     signature("serving_default", {"x": ("x:0", FLOAT)}, {"y": ("y:0", FLOAT)}),
     signature("regress_x2_to_y3", {"inputs": ("x2:0", FLOAT)}, {"outputs": ("y3:0", FLOAT)}),
     signature("add", {"a": ("b:0", FLOAT), "b": ("a:0", FLOAT)}, {"sum": ("sum:0", FLOAT)}),
-    signature("add_default", {"a": ("a:0", FLOAT), "b": ("b:0", FLOAT)}, {"sum": ("sum:0", FLOAT)}, {"b": one_float(5)}),
+    signature(
+        "add_default",
+        {"a": ("a:0", FLOAT), "b": ("b:0", FLOAT)},
+        {"sum": ("sum:0", FLOAT)},
+        defaults={"b": one_float(5)},
+    ),
     signature("count", {}, {"output": ("count:0", 9)}),
     signature("twice_fed", {"p": ("x:0", FLOAT), "q": ("x:0", FLOAT)}, {"y": ("y:0", FLOAT)}),
     signature("twice_fetched", {"x": ("x:0", FLOAT)}, {"p": ("y:0", FLOAT), "q": ("y:0", FLOAT)}),

@@ -158,6 +158,6 @@ def test_the_runner_knows_the_dtype_better_than_the_signature() -> None:
 
 def test_a_missing_output_is_unknown() -> None:
     planned = session_run(SIGNATURES["serving_default"], {"x": floats(2)})
-    with pytest.raises(BridgeError, match="^Predict internal error$") as caught:
+    with pytest.raises(BridgeError, match=r"^Predict internal error$") as caught:
         planned.outputs([WireTensor("other:0", "FP32", (0,), b"")])
     assert caught.value.code is Code.UNKNOWN

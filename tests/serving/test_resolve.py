@@ -84,7 +84,7 @@ def test_unknown_signatures_differ_by_shell() -> None:
 
 
 def test_rest_refuses_signatures_without_inputs() -> None:
-    with pytest.raises(BridgeError, match="^Failed to get input map for signature: count$"):
+    with pytest.raises(BridgeError, match=r"^Failed to get input map for signature: count$"):
         rest_signature(snapshots.servable(), "count")
 
 

@@ -1,0 +1,77 @@
+"""An HTTP port inside the bridge's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from bridge.errors import Unavailable
+
+KEEP_ALIVE_SECONDS = 60
+"""How long an idle connection stays open: longer than the pools of common clients and proxies keep theirs."""
+
+
+class _EmbeddedServer(uvicorn.Server):
+    """uvicorn without its signal handlers, which belong to the bridge, and with an event for its start."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serving = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.serving.set()
+
+
+class HttpServer:
+    """Serves one ASGI application on one port. `tls` makes the port HTTPS."""
+
+    def __init__(self, app: Any, tls: ssl.SSLContext | None = None) -> None:
+        self._config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            ssl_context_factory=None if tls is None else lambda config, default: tls,
+        )
+        self._server: _EmbeddedServer | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
+        listener = _listen(host, port)
+        self._server = _EmbeddedServer(self._config)
+        self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listener]))
+        await self._server.serving.wait()
+        bound: int = listener.getsockname()[1]
+        return bound
+
+    async def stop(self, grace: float) -> None:
+        """Take no new connections, let requests in flight finish for `grace` seconds, then cancel them."""
+        if self._server is not None and self._task is not None:
+            self._config.timeout_graceful_shutdown = max(1, round(grace))
+            self._server.should_exit = True
+            await self._task
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=host == "::")
+    except OSError as error:
+        raise Unavailable(f"The HTTP address {host}:{port} cannot be bound: {error.strerror}.") from error

@@ -1,0 +1,120 @@
+"""The HTTP port of TF Serving clients: what its REST API needs of HTTP, as an ASGI application."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from bridge.http_server import HttpServer
+from bridge.serving.infer import InferenceCore
+from bridge.tfserving.rest_api import Reply, RestApi
+from bridge.tfserving.rest_urls import is_api
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+INFLATED_LIMIT = 100 * 1024 * 1024
+"""Bytes of an inflated request body."""
+
+_METHODS = frozenset({"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"})
+_CORS_HEADERS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "POST, GET",
+    "Access-Control-Allow-Headers": "Content-Type",
+}
+
+
+class RestServer:
+    """The REST port. `timeout_in_ms` bounds inference calls, 0 or less means none; `cors` adds the CORS headers."""
+
+    def __init__(self, core: InferenceCore, *, timeout_in_ms: int = 30_000, cors: bool = False) -> None:
+        api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None)
+        self._server = HttpServer(RestApp(api, cors=cors))
+
+    async def start(self, host: str, port: int) -> int:
+        """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
+        return await self._server.start(host, port)
+
+    async def stop(self, grace: float) -> None:
+        """Take no new connections, let requests in flight finish for `grace` seconds, then cancel them."""
+        await self._server.stop(grace)
+
+
+class RestApp:
+    """ASGI application: dispatch as TF Serving's HTTP server does it, before and after the REST API."""
+
+    def __init__(self, api: RestApi, *, cors: bool) -> None:
+        self._api = api
+        self._headers = _CORS_HEADERS if cors else {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _read_body(receive)
+        if body is None:
+            return
+        await _send(send, await self._reply(scope, body))
+
+    async def _reply(self, scope: Scope, body: bytes) -> Reply:
+        method, target = scope["method"], _target(scope)
+        if method not in _METHODS:
+            return _html(HTTPStatus.NOT_IMPLEMENTED)
+        if not is_api(target):
+            return _html(HTTPStatus.NOT_FOUND)
+        headers = dict(scope["headers"])
+        if method == "OPTIONS":
+            return self._preflight(headers)
+        if b"gzip" in headers.get(b"content-encoding", b""):
+            body = inflate(body)
+        reply = await self._api.handle(method, target, body)
+        return Reply(reply.status, reply.body, reply.content_type, self._headers) if self._headers else reply
+
+    def _preflight(self, headers: Mapping[bytes, bytes]) -> Reply:
+        origin = headers.get(b"origin", b"")
+        known = b"http://" in origin or b"https://" in origin
+        return Reply(200 if known else 400, content_type="", headers=self._headers)
+
+
+def inflate(body: bytes, limit: int = INFLATED_LIMIT) -> bytes:
+    """A gzip body inflated; one that is corrupt or larger than `limit` bytes reads as empty, as in TF Serving."""
+    inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        data = inflater.decompress(body, limit + 1)
+    except zlib.error:
+        return b""
+    return data if inflater.eof and len(data) <= limit else b""
+
+
+def _target(scope: Scope) -> str:
+    raw = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    target: str = raw.decode("utf-8", "surrogateescape")
+    return target
+
+
+async def _read_body(receive: Receive) -> bytes | None:
+    """The whole body, None if the client went away."""
+    chunks = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _send(send: Send, reply: Reply) -> None:
+    headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
+    if reply.content_type:
+        headers.append((b"content-type", reply.content_type.encode()))
+    headers.append((b"content-length", str(len(reply.body)).encode()))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+def _html(status: HTTPStatus) -> Reply:
+    """What TF Serving's HTTP library answers by itself: a page, and the end of the connection."""
+    title = f"{status.value} {status.phrase}"
+    page = f"<html><head><title>{title}</title></head><body><h1>{title}</h1></body></html>\n"
+    return Reply(status.value, page.encode(), "text/html", {"Connection": "close"})
