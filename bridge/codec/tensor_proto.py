@@ -7,7 +7,6 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bridge.codec import wire
 from bridge.codec.string_tensor import frame, unframe
@@ -85,7 +84,6 @@ _VARINT_TAGS = {number << 3 | VARINT: number for number in _VARINT_FIELDS}
 _LEN_TAGS = {number << 3 | LEN: number for number in (*_FIXED_WIDTHS, *_VARINT_FIELDS, 8)}
 _RAW_TAG = 18 << 3 | LEN
 
-_INT4, _UINT4 = 29, 30
 _EMPTY = memoryview(b"")
 
 
@@ -215,18 +213,10 @@ def _from_values(message: _Message, dtype: dtypes.DType) -> bytes | memoryview:
     chunks = message.values.get(typed.number, [])
     if typed.kind is Kind.VARINT:
         values = [wire.decode_varints(chunk) for chunk in chunks]
-        return _narrow(np.concatenate(values), dtype.number, typed.memory) if values else b""
+        return np.concatenate(values).astype(typed.memory).tobytes() if values else b""
     if len(chunks) == 1:
         return chunks[0]
     return b"".join(chunks)
-
-
-def _narrow(values: NDArray[np.uint64], dtype: int, memory: str) -> bytes:
-    if dtype == _INT4:
-        return (((values & np.uint64(0xF)) ^ np.uint64(8)).astype(np.int8) - np.int8(8)).tobytes()
-    if dtype == _UINT4:
-        values = values & np.uint64(0xF)
-    return values.astype(memory).tobytes()
 
 
 def _fill(values: bytes | memoryview, count: int, itemsize: int, max_bytes: int) -> bytes | memoryview:
