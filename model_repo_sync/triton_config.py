@@ -27,6 +27,9 @@ RUNNER_OUTPUT = "bridge.runner"
 """Always declared: a request for it alone asks the runner who it is."""
 FORMAT = 1
 """Version of the `runner` parameter."""
+QUEUE_TIMEOUT_MICROSECONDS = 10**13
+"""Four months. Triton heeds a request's own timeout only where it is shorter than this, and 0 means none at all."""
+
 _PARAMETERS = frozenset({"runner", "session_config", "threads", "queue_size", "fingerprint"})
 
 
@@ -108,6 +111,7 @@ def _text(
     config.instance_group.add(**_instance_group(options.device))
     policy = config.dynamic_batching.default_queue_policy
     policy.max_queue_size = options.queue_size
+    policy.default_timeout_microseconds = QUEUE_TIMEOUT_MICROSECONDS
     policy.allow_timeout_override = True
     policy.timeout_action = model_config_pb2.ModelQueuePolicy.REJECT
     for key, value in _parameters(runner, options, source).items():
