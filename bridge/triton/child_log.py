@@ -43,9 +43,10 @@ class ChildLog:
         self._readers.append(reader)
         reader.start()
 
-    def tail(self, lines: int = 20) -> list[str]:
-        """The last lines of the child that is followed now, oldest first."""
-        return list(self._last)[-lines:]
+    def tail(self, lines: int | None = None) -> list[str]:
+        """The last lines of the child that is followed now, oldest first; by default all that are remembered."""
+        last = list(self._last)
+        return last if lines is None else last[-lines:]
 
     def settle(self, timeout: float = 1.0) -> None:
         """Wait until a dead child's last words are read, at most `timeout` seconds."""

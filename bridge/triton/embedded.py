@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +18,14 @@ from bridge.state_dir import StateDir
 from bridge.triton import backends, environment, shared_memory_files
 from bridge.triton.child import Child
 from bridge.triton.child_log import ChildLog
-from bridge.triton.endpoints import LOOPBACK, Endpoints, free_endpoints, grpc_server_name, http_server_name
+from bridge.triton.endpoints import (
+    LOOPBACK,
+    Endpoints,
+    free_endpoints,
+    grpc_server_name,
+    http_server_name,
+    listening_ports,
+)
 from bridge.triton.wheel import Host, TritonWheel, locate
 
 logger = logging.getLogger(__name__)
@@ -195,6 +203,9 @@ class EmbeddedTriton:
     def _prepare(self) -> TritonWheel:
         host = Host.current()
         wheel = locate(host)
+        environment.check_path(self._state.path, "name another --state_dir")
+        environment.check_path(self._repository, "name another repository directory")
+        environment.check_path(Path(sys.prefix), "make the Python environment elsewhere")
         backends.build(self._state.backends_path, wheel, self._runner)
         self._repository.mkdir(parents=True, exist_ok=True)
         self._empty_cwd()
@@ -249,8 +260,16 @@ class EmbeddedTriton:
         ]
 
     def _serves(self) -> bool:
+        """Whether the child itself holds its ports and answers with its nonce; no foreign server is asked before."""
         endpoints = self._placed()
-        return http_server_name(endpoints) == self._nonce and grpc_server_name(endpoints) == self._nonce
+        ports = {endpoints.grpc_port, endpoints.http_port}
+        if self._settings.metrics:
+            ports.add(endpoints.metrics_port)
+        return (
+            ports <= listening_ports(self._running().pid)
+            and http_server_name(endpoints) == self._nonce
+            and grpc_server_name(endpoints) == self._nonce
+        )
 
     def _survive(self, deadline: float, timeout: float) -> None:
         """Between two looks at a child that does not serve yet: start another if it failed on a port, or give up."""
@@ -271,7 +290,7 @@ class EmbeddedTriton:
 
     def _last_words(self) -> str:
         lines = self._log.tail()
-        errors = [line for line in lines if " E " in line or line.startswith("error:")]
+        errors = [line for line in lines if " E " in line]
         return f"its log '{self._log.path}' ends in: {(errors or lines or ['(nothing)'])[-1].strip()}"
 
     def _remove_shared_memory(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import random
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from tritonclient.grpc import service_pb2
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT = 10240
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+TCP_LISTEN = "0A"
+"""State of a listening socket in /proc/net/tcp."""
 SERVER_METADATA = "/inference.GRPCInferenceService/ServerMetadata"
 
 
@@ -52,6 +55,18 @@ def free_endpoints() -> Endpoints:
         return Endpoints(first, second, third)
 
 
+def listening_ports(pid: int) -> set[int]:
+    """The TCP ports on which process `pid` itself listens; empty for a process that is gone."""
+    process = Path("/proc") / str(pid)
+    try:
+        sockets = _sockets(process / "fd")
+        rows = [line.split() for table in ("tcp", "tcp6") for line in _rows(process / "net" / table)]
+    except OSError:
+        return set()
+    # Columns of /proc/net/tcp: 1 is the local ADDRESS:PORT in hexadecimal, 3 the state, 9 the inode of the socket.
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == TCP_LISTEN and row[9] in sockets}
+
+
 def http_server_name(endpoints: Endpoints, timeout: float = 2.0) -> str | None:
     """The name (Triton's --id) that the HTTP port answers with, None while it gives no such answer."""
     connection = http.client.HTTPConnection(LOOPBACK, endpoints.http_port, timeout=timeout)
@@ -76,6 +91,21 @@ def grpc_server_name(endpoints: Endpoints, timeout: float = 2.0) -> str | None:
             return str(metadata(service_pb2.ServerMetadataRequest(), timeout=timeout).name)
         except grpc.RpcError:
             return None
+
+
+def _sockets(descriptors: Path) -> set[str]:
+    """Inodes of the sockets among a process's open files."""
+    inodes = set()
+    for descriptor in descriptors.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            kind, _, inode = os.readlink(descriptor).partition(":")
+            if kind == "socket":
+                inodes.add(inode.strip("[]"))
+    return inodes
+
+
+def _rows(table: Path) -> list[str]:
+    return table.read_text().splitlines()[1:] if table.exists() else []
 
 
 def _bound() -> socket.socket:

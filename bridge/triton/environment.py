@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -13,6 +14,7 @@ from bridge.triton.wheel import REMOTE, EmbeddedUnavailable
 
 PASSED = ("HOME", "USER", "TMPDIR", "TZ", "LD_PRELOAD")
 PASSED_PREFIXES = ("CUDA_", "NVIDIA_", "TF_", "XLA_", "OMP_", "MKL_", "KMP_", "ONEDNN_")
+SAFE_PATH = re.compile(r"[A-Za-z0-9/._+@,=~%-]+")
 PREFLIGHT_SECONDS = 20.0
 EXPECTED_USAGE = "Expected 9 arguments"
 """What a stub that could be loaded says when it is started without arguments."""
@@ -31,11 +33,23 @@ def build(executable: Path, libraries: Path, inherited: Mapping[str, str], *, gp
     # Under large tensors glibc's arena per thread keeps several times the memory in use.
     environment["MALLOC_ARENA_MAX"] = inherited.get("MALLOC_ARENA_MAX", "2")
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # In the C locale the stub's Python takes file names for ASCII and fails on any other path.
     environment["LC_ALL"] = "C.UTF-8"
     if not gpu:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment
+
+
+def check_path(path: Path, cure: str) -> None:
+    """Refuse a path that Triton would hand to a shell as more than one word, or its stub could not import from.
+
+    Triton 2.51 starts stubs by `bash -c` without quotes, and their Python takes file names for ASCII whatever the
+    locale; either way the load of a model fails or hangs. Raises EmbeddedUnavailable.
+    """
+    if not SAFE_PATH.fullmatch(str(path)):
+        raise EmbeddedUnavailable(
+            f"The embedded Triton cannot work in '{path}': only ASCII letters, digits and . _ - + @ , = ~ % may be in "
+            f"the path; {cure}."
+        )
 
 
 def link_libpython(directory: Path) -> None:

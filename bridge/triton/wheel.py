@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,9 @@ def _files(root: Path, python: tuple[int, int]) -> TritonWheel:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    """Major and minor number, whatever follows them."""
+    found = re.match(r"(\d+)(?:\.(\d+))?", version)
+    return tuple(int(part or 0) for part in found.groups()) if found else ()
 
 
 def _dotted(version: tuple[int, ...]) -> str:
