@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from bridge.serving.routes import Routes
+from tests.serving import snapshots
+from tests.tfserving.server_thread import ServerThread
+
+Answer = dict[str, Any]
+Ask = Callable[..., Answer]
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def half_plus_two(epoch: int = 1) -> Routes:
+    """Version 123 of half_plus_two, a failed version, and models that are lost, empty or oddly named."""
+    odd = "modelname!#$%&'()*+,/:;=?@[]"
+    return snapshots.routes(
+        snapshots.model("half", [snapshots.servable(version=123)], {"Version_Label": 123, "gone": 7}, ended=[124]),
+        snapshots.model("lost", [snapshots.servable("lost", 3, instances=())]),
+        snapshots.model("empty", [], ended=[1]),
+        snapshots.model(odd, [snapshots.servable(odd, 5)], {odd: 5}),
+        epoch=epoch,
+    )
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerThread]:
+    server = ServerThread()
+    server.publish(half_plus_two())
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def ask(server: ServerThread) -> Iterator[Ask]:
+    """The official client, in a process of its own: `ask("predict", spec={...}, ...)`."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.tfserving.official_client", server.address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == {"ready": True}
+
+        def ask(rpc: str, **question: Any) -> Answer:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(json.dumps({"rpc": rpc, **question}), file=process.stdin, flush=True)
+            answer: Answer = json.loads(process.stdout.readline())
+            return answer
+
+        yield ask
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
+def request(
+    server: ServerThread, method: str, target: str, body: bytes | str = b"", headers: Mapping[str, str] | None = None
+) -> Reply:
+    """One HTTP request on a connection of its own; `target` is sent as it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    try:
+        connection.request(method, target, body, dict(headers or {}))
+        response = connection.getresponse()
+        lower = {name.lower(): value for name, value in response.getheaders()}
+        return Reply(response.status, response.read(), lower)
+    finally:
+        connection.close()
