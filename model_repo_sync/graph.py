@@ -16,10 +16,12 @@ _TENSOR_NAME = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_>./\\-]*)(?::([0-9]+))?")
 _DTYPE_ATTR = {"Placeholder": "dtype", "PlaceholderV2": "dtype", "PlaceholderWithDefault": "dtype", "Const": "dtype"}
 _READS_ONLY = re.compile(
     r"(Ref)?(Identity|Switch|Merge|Select|Enter|Exit|NextIteration)|IsVariableInitialized|VarIsInitializedOp|NoOp"
-    r"|Variable|VariableV2|VarHandleOp|ReadVariableOp|VariableShape|ResourceGather(Nd)?"
-    r"|HashTable(V2)?|AnonymousHashTable|LookupTable(Find|Size|Export)(V2)?|InitializeTable.*"
-    r"|Placeholder|Assert|Print(V2)?|Timestamp|(Stateful)?PartitionedCall|If|While|Case|Random[A-Z].*|TruncatedNormal"
-    r"|ParameterizedTruncatedNormal|Multinomial|ReadFile|WholeFileReader(V2)?"
+    r"|Variable|VariableV2|VarHandleOp|_?ReadVariables?Op|VariableShape|DisableCopyOnRead|ResourceGather(Nd)?"
+    r"|(Anonymous)?(Mutable(Dense)?)?HashTable(OfTensors)?(V2)?|LookupTable(Find|Size|Export)(V2)?|InitializeTable.*"
+    r"|BoostedTrees(EnsembleResourceHandleOp|Predict)|IsBoostedTreesEnsembleInitialized"
+    r"|Placeholder|Assert|Print(V2)?|CheckNumerics(V2)?|Timestamp|Empty|ReadFile|_Arg|_Retval"
+    r"|(Stateful)?PartitionedCall|If|While|Case|XlaCallModule|XlaLaunch|TensorArray.*|CudnnRNN(V2|V3)?"
+    r"|Random[A-Z].*|TruncatedNormal|ParameterizedTruncatedNormal|Multinomial|SampleDistortedBoundingBox(V2)?"
 )
 """Ops that TensorFlow calls stateful, or that take references, and that leave a second run the same as the first."""
 

@@ -69,7 +69,7 @@ class Aspired(NamedTuple):
 def from_json(value: Mapping[str, Any]) -> Policy:
     """The inverse of `to_json`; raises ValueError for anything else."""
     match value:
-        case {"latest": {"num_versions": int(count)}} if len(value) == 1:
+        case {"latest": {"num_versions": int(count)}} if len(value) == 1 and type(count) is int:
             return Latest(count)
         case {"all": {}} if len(value) == 1:
             return All()

@@ -77,7 +77,10 @@ def validate(text: str, name: str) -> None:
     _require(config.max_batch_size == 0, "sets max_batch_size")
     _require(len(config.instance_group) > 0, "has no instance_group")
     _require(config.WhichOneof("scheduling_choice") == "dynamic_batching", "has no dynamic_batching, so no queue limit")
-    _require(config.dynamic_batching.default_queue_policy.max_queue_size > 0, "has no queue limit")
+    policy = config.dynamic_batching.default_queue_policy
+    _require(policy.max_queue_size > 0, "has no queue limit")
+    bounded = policy.allow_timeout_override and policy.default_timeout_microseconds > 0
+    _require(bounded, "lets no request bound its wait in the queue")
     _validate_tensors(config)
     _validate_parameters(config)
 
