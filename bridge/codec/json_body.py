@@ -80,7 +80,10 @@ def _parse_error(text: str, offset: int) -> InvalidArgument:
 
 
 def _without_depths(body: bytes) -> bytes:
-    """`body` with blanks for whatever lies inside containers nested deeper than _MAX_DEPTH."""
+    """`body` with blanks for whatever lies inside containers nested deeper than _MAX_DEPTH.
+
+    Only the balance of the brackets there is checked. Offsets stay as they were.
+    """
     bare = _STRING.sub(lambda match: b" " * len(match[0]), body)
     text = np.frombuffer(bare, np.uint8)
     steps = np.isin(text, list(b"[{")).astype(np.int8) - np.isin(text, list(b"]}")).astype(np.int8)

@@ -25,6 +25,7 @@ CANONICAL = {
 """The bytes that every reader agrees on where not every byte is a value (numpy keeps no sign bits in an int4)."""
 INT32 = st.integers(-(2**31), 2**31 - 1)
 SHAPES = st.lists(st.integers(0, 3), max_size=4)
+PARTS = {"float": "<f4", "complex64": "<f4", "double": "<f8", "complex128": "<f8"}
 NO_NDARRAY = {"float8_e5m2", "float8_e4m3fn"}
 """Dtypes whose typed values tf.make_ndarray cannot read."""
 WRITTEN = {"float", "double", "int32", "uint8", "int16", "int8", "complex64", "int64", "bool", "complex128", "half"}
@@ -99,7 +100,7 @@ def test_decodes_what_tensorflow_decodes(tensorflow: TensorFlowOracle, proto: te
 @given(tensor=tensors())
 @settings(max_examples=200, deadline=None)
 def test_clients_read_what_was_encoded(tensorflow: TensorFlowOracle, tensor: Tensor) -> None:
-    assume(DTYPES[tensor.dtype].name not in NO_NDARRAY)
+    assume(DTYPES[tensor.dtype].name not in NO_NDARRAY and not has_nan(tensor))
     answer = tensorflow.ndarray(encode_tensor_proto(tensor))
     assert answer["shape"] == list(tensor.shape)
     if tensor.dtype == DT_STRING:
@@ -108,10 +109,16 @@ def test_clients_read_what_was_encoded(tensorflow: TensorFlowOracle, tensor: Ten
         assert answer["data"] == bytes(tensor.data).hex()
 
 
+def has_nan(tensor: Tensor) -> bool:
+    """Whether Python clients may see other bits: they read typed values by way of double."""
+    form = PARTS.get(DTYPES[tensor.dtype].name)
+    return form is not None and bool(np.isnan(np.frombuffer(tensor.data, form)).any())
+
+
 @given(tensor=tensors())
 @settings(max_examples=100, deadline=None)
 def test_reads_what_clients_write(tensorflow: TensorFlowOracle, tensor: Tensor) -> None:
-    assume(DTYPES[tensor.dtype].name in WRITTEN)
+    assume(DTYPES[tensor.dtype].name in WRITTEN and not has_nan(tensor))
     message = tensorflow.tensor_proto(tensor.dtype, tensor.shape, bytes(tensor.data))
     assert decode_tensor_proto(memoryview(message)) == tensor
 
