@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bridge.errors import BridgeError, InvalidArgument, NotFound
+from bridge.errors import BridgeError, Code, InvalidArgument, NotFound
 from bridge.registry.records import ModelSpec
 from bridge.settings import Settings
-from model_repo_sync.config_files import ConfigFileError, read_model_config_file
+from model_repo_sync.config_files import ConfigFileError, parse_model_config
 from model_repo_sync.policy import Latest, from_proto
 from model_repo_sync.protos.tensorflow_serving import model_server_config_pb2
 
@@ -79,9 +79,9 @@ def _from_file(path: str, settings: Settings) -> Configuration:
     except UnicodeDecodeError:
         return Configuration("", (), InvalidArgument(f"Invalid protobuf file: '{path}'"))
     try:
-        return _checked(text, specs(read_model_config_file(path)), settings)
+        return _checked(text, specs(parse_model_config(text, path)), settings)
     except ConfigFileError as error:
-        return Configuration(text, (), InvalidArgument(str(error)))
+        return Configuration(text, (), BridgeError(str(error), Code(error.code)))
     except BridgeError as error:
         return Configuration(text, (), error)
 

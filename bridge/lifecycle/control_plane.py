@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -20,12 +20,14 @@ from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
 from bridge.lifecycle.servable import Servable
 from bridge.lifecycle.source import ModelSource, SourceRules
-from bridge.registry.records import ModelRecord
+from bridge.registry.records import Model
 from bridge.serving.routes import ModelRoute, VersionStatus
 from model_repo_sync import names
 from model_repo_sync.policy import from_json
 
 logger = logging.getLogger(__name__)
+
+SETTLED_LOOK_SECONDS = 0.02
 
 
 class ControlPlane:
@@ -53,11 +55,12 @@ class ControlPlane:
         self._sources: dict[str, ModelSource] = {}
         self._source_tasks: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._on_lost: list[Callable[[str, str], None]] = []
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
 
-    def apply(self, records: Iterable[ModelRecord]) -> None:
+    def apply(self, records: Iterable[Model]) -> None:
         """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving."""
         wanted = {record.name: record for record in records}
         for name in self._sources.keys() - wanted.keys():
@@ -66,6 +69,10 @@ class ControlPlane:
             self._adopt(name, record)
         self.publisher.configured = True
         self.publisher.publish_soon()
+
+    def on_lost(self, lose: Callable[[str, str], None]) -> None:
+        """Tell `lose` (Triton name, instance) of each copy whose process is gone."""
+        self._on_lost.append(lose)
 
     def start(self) -> None:
         """Begin to look after the instances."""
@@ -83,10 +90,21 @@ class ControlPlane:
     @property
     def settled(self) -> bool:
         """Every model serves, ended in error, or has a source that offers nothing."""
-        return all(
-            source.looked and (self._managers[name].settled or (self._managers[name].empty and bool(source.problems)))
-            for name, source in self._sources.items()
-        )
+        return not any(True for _ in self.unsettled())
+
+    def unsettled(self) -> Iterator[str]:
+        """Why a model is not decided yet, a sentence each."""
+        for name, source in self._sources.items():
+            manager = self._managers[name]
+            if not source.looked:
+                yield f"the base path of model {name} was not read yet"
+            elif not manager.settled and not (manager.empty and source.problems):
+                yield f"model {name} is loading"
+
+    async def wait_settled(self) -> None:
+        """Return once `settled` holds."""
+        while not self.settled:
+            await asyncio.sleep(SETTLED_LOOK_SECONDS)
 
     def problems(self) -> Mapping[str, Mapping[str, str]]:
         """Sentences about sources by model and path."""
@@ -147,16 +165,19 @@ class ControlPlane:
         self._observations.copy_loaded(instance, servable)
 
     def copy_lost(self, instance: str, triton_name: str, reason: str) -> None:
+        for lose in self._on_lost:
+            lose(triton_name, instance)
         self._observations.copy_lost(instance, triton_name, reason)
 
     def instance_changed(self, instance: str, up: bool, reason: str) -> None:
+        self.fleet.instance_changed()
         self._observations.instance(instance, up, reason)
         self.publisher.publish_soon()
 
     def _routes(self) -> Iterable[ModelRoute]:
         return [manager.route() for manager in self._managers.values()]
 
-    def _adopt(self, name: str, record: ModelRecord) -> None:
+    def _adopt(self, name: str, record: Model) -> None:
         manager = self._managers.setdefault(name, ModelManager(name, self))
         manager.configured = True
         manager.set_labels(record.labels)

@@ -14,6 +14,9 @@ from bridge.triton.instance import FailureKind, LoadFailure
 if TYPE_CHECKING:
     from bridge.lifecycle.instance import InstanceController
 
+UP_SECONDS = 5.0
+"""How long a load waits for some instance to be up before that counts as the platform's failure."""
+
 
 class Fleet:
     """Pinned servables live on every healthy instance; a version is AVAILABLE from its first copy."""
@@ -23,6 +26,7 @@ class Fleet:
         self._pinned: dict[str, Servable] = {}
         self._loading: dict[str, Servable] = {}
         self._maybe_wanted: Callable[[str], bool] = lambda name: True
+        self._came_up = asyncio.Event()
 
     def add(self, controller: InstanceController) -> None:
         self.controllers[controller.name] = controller
@@ -54,7 +58,7 @@ class Fleet:
         self._loading[servable.triton_name] = servable
         try:
             failure = LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, "no Triton instance is up")
-            for controller in sorted(self._healthy(), key=lambda item: len(item.loaded)):
+            for controller in await self._healthy():
                 try:
                     await controller.load(servable)
                 except LoadFailure as error:
@@ -88,5 +92,17 @@ class Fleet:
         if controller is not None:
             controller.suspect(triton_name, reason)
 
-    def _healthy(self) -> list[InstanceController]:
-        return [item for item in self.controllers.values() if item.up]
+    def instance_changed(self) -> None:
+        """An instance came up or went down."""
+        if any(item.up for item in self.controllers.values()):
+            self._came_up.set()
+        else:
+            self._came_up.clear()
+
+    async def _healthy(self) -> list[InstanceController]:
+        """The instances that are up, the least loaded first; waits a moment for one."""
+        try:
+            await asyncio.wait_for(self._came_up.wait(), UP_SECONDS)
+        except TimeoutError:
+            return []
+        return sorted((item for item in self.controllers.values() if item.up), key=lambda item: len(item.loaded))

@@ -21,7 +21,10 @@ from bridge.lifecycle.servable import Servable
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.instance import FailureKind, IndexEntry, LoadFailure, TritonInstance
-from model_repo_sync.repository import ModelRepository, RepositoryError
+from model_repo_sync import names
+from model_repo_sync.repository import ModelRepository
+from model_repo_sync.transfer import TransferError
+from model_repo_sync.triton_config import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +166,7 @@ class InstanceController:
                 if self._instance is not None:
                     await self._instance.unload(triton_name, self._limits.unload_timeout)
                 await self._in_thread(self._repository.remove, triton_name)
-            except (BridgeError, OSError, RepositoryError) as error:
+            except (BridgeError, OSError) as error:
                 logger.warning("unloading %s from instance %s will be tried again: %s", triton_name, self.name, error)
         self._locks.pop(triton_name, None)
         self._backoffs.pop(triton_name, None)
@@ -185,9 +188,10 @@ class InstanceController:
         source = servable.saved_model.path
         try:
             await self._in_thread(self._repository.write, servable.triton_name, source, servable.config)
-        except (OSError, RepositoryError) as error:
-            message = f"cannot write {servable.triton_name} into the model repository: {error}"
-            raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, message) from error
+        except (OSError, TransferError) as error:
+            raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, f"cannot fill the repository: {error}") from error
+        except ConfigError as error:
+            raise LoadFailure(FailureKind.MODEL, Code.INTERNAL, str(error)) from error
 
     async def _index(self) -> Mapping[str, IndexEntry] | None:
         if self._instance is None:
@@ -292,8 +296,11 @@ class InstanceController:
             self._not_before.pop(name, None)
 
     def _clean(self, index: Mapping[str, IndexEntry]) -> None:
+        deployment = self._repository.deployment
         for name in index:
-            if self._repository.owns(name) and not self._wanted.is_known(name) and not self._busy(name):
+            servable = names.parse(name)
+            ours = servable is not None and servable.deployment == deployment
+            if ours and not self._wanted.is_known(name) and not self._busy(name):
                 logger.info("removing %s from instance %s: no version wants it", name, self.name)
                 self._spawn(self.unload(name), f"remove {name}")
 

@@ -76,11 +76,10 @@ class ModelManager:
         for version, managed in list(self._managed.items()):
             self._set_aspired(managed, version in wanted)
         for version, item in wanted.items():
-            managed = self._managed.get(version)
-            if managed is None:
-                self._managed[version] = _Managed(version, item.path)
-                self._observe(self._managed[version], VersionState.START)
-            elif managed.phase is Phase.UNLOADING:
+            known = self._managed.get(version)
+            if known is None:
+                self._discover(item)
+            elif known.phase is Phase.UNLOADING:
                 self._postponed[version] = item
         self.advance()
 
@@ -197,8 +196,11 @@ class ModelManager:
     def _return_postponed(self, version: int) -> None:
         item = self._postponed.pop(version, None)
         if item is not None and version not in self._managed:
-            self._managed[version] = _Managed(version, item.path)
-            self._observe(self._managed[version], VersionState.START)
+            self._discover(item)
+
+    def _discover(self, item: VersionDirectory) -> None:
+        self._managed[item.version] = _Managed(item.version, item.path)
+        self._observe(self._managed[item.version], VersionState.START)
 
     def _observe(self, managed: _Managed, state: VersionState, code: Code = Code.OK, message: str = "") -> None:
         status = VersionStatus(managed.version, state, code, message)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from bridge.errors import Code
 from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import Servable
 from bridge.registry.registry import Registry
-from bridge.registry.records import Actor
-from bridge.serving.routes import VersionState, VersionStatus
+from bridge.registry.records import Actor, InstanceState
+from bridge.serving.routes import InstanceRoute, VersionState, VersionStatus
 
 logger = logging.getLogger(__name__)
 
@@ -61,25 +62,33 @@ class Observations:
             servable.model,
             servable.version,
             instance,
-            "loaded",
+            int(VersionState.AVAILABLE),
             actor=RECONCILE,
         )
 
     def copy_lost(self, instance: str, triton_name: str, reason: str) -> None:
         logger.warning("instance %s lost its copy %s: %s", instance, triton_name, reason)
-        self._recorder.record(self._registry.remove_copy, triton_name, instance, reason, actor=RECONCILE)
+        self._remove_copy(triton_name, instance, reason)
 
     def unloaded(self, servable: Servable, instances: tuple[str, ...]) -> None:
         """Every copy of a version was taken away on purpose."""
         for instance in instances:
-            self._recorder.record(
-                self._registry.remove_copy, servable.triton_name, instance, "unloaded", actor=RECONCILE
-            )
+            self._remove_copy(servable.triton_name, instance, "unloaded")
 
     def instance(self, name: str, up: bool, reason: str) -> None:
         logger.log(logging.INFO if up else logging.WARNING, "instance %s is %s", name, "up" if up else f"down: {reason}")
         self._recorder.record(
-            self._registry.record_instance_state, name, "up" if up else "lost", reason, actor=RECONCILE
+            self._registry.record_instance_state,
+            name,
+            InstanceState.UP if up else InstanceState.LOST,
+            reason,
+            actor=RECONCILE,
+        )
+
+    def instance_placed(self, route: InstanceRoute, owner: str) -> None:
+        """An instance is reached at these addresses from now on."""
+        self._recorder.record(
+            self._registry.upsert_instance, route.name, route.grpc, route.http, owner, actor=RECONCILE
         )
 
     def trouble(self, model: str, version: int, sentence: str) -> None:
@@ -95,3 +104,7 @@ class Observations:
             self._recorder.record(self._registry.clear_problem, f"model:{model}", path, actor=POLLER)
         else:
             self._recorder.record(self._registry.record_problem, f"model:{model}", path, sentence, actor=POLLER)
+
+    def _remove_copy(self, triton_name: str, instance: str, reason: str) -> None:
+        actor = replace(RECONCILE, reason=reason)
+        self._recorder.record(self._registry.remove_copy, triton_name, instance, actor=actor)

@@ -29,6 +29,11 @@ class Recorder:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def backlog(self) -> int:
+        """Changes that wait to be written."""
+        return len(self._waiting)
+
     def record(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Have `function` of the registry run after all recorded before it."""
         self._waiting.append((function, args, kwargs))

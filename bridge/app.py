@@ -1,0 +1,377 @@
+"""Builds every part from the settings, starts and stops it, owns the signals. The only place that knows all parts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bridge import __version__
+from bridge.console.admin import admin_app
+from bridge.console.health import Health
+from bridge.errors import BridgeError, FailedPrecondition, InvalidArgument
+from bridge.http_server import HttpServer
+from bridge.lifecycle import configuration
+from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.embedded import EmbeddedSupervisor
+from bridge.lifecycle.fleet import Fleet
+from bridge.lifecycle.instance import InstanceController, InstanceLimits
+from bridge.lifecycle.leases import RouterLeases
+from bridge.lifecycle.loader import Loader
+from bridge.lifecycle.observations import Observations
+from bridge.lifecycle.operations import Operations
+from bridge.lifecycle.recorder import Recorder
+from bridge.lifecycle.servable import preparer
+from bridge.lifecycle.source import SourceRules
+from bridge.registry import schema
+from bridge.registry.database import sqlite_url
+from bridge.registry.events import ServerStarted, ServerStopped
+from bridge.registry.records import Actor
+from bridge.registry.registry import Registry
+from bridge.registry.thread import RegistryThread
+from bridge.serving.control import RoutesView
+from bridge.serving.infer import InferenceCore, InferenceSettings
+from bridge.serving.legs import LegPool
+from bridge.serving.routes import InstanceRoute
+from bridge.settings import Settings, describe
+from bridge.state_dir import StateDir
+from bridge.telemetry.metrics import Metrics
+from bridge.tfserving.grpc_server import GrpcServer
+from bridge.tfserving.rest_server import RestServer
+from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
+from bridge.triton.instance import TritonInstance
+from bridge.triton.leg import open_leg
+from bridge.triton.probe import probe
+from model_repo_sync import device as devices
+from model_repo_sync import names
+from model_repo_sync.repository import ModelRepository
+from model_repo_sync.triton_config import RunnerOptions
+
+logger = logging.getLogger(__name__)
+
+EMBEDDED = "embedded"
+SCAN_THREADS = 8
+LOAD_THREADS = 4
+FLUSH_SECONDS = 5.0
+
+
+class Application:
+    """One server process with request path and control plane on one event loop.
+
+    `serve` runs it to its end. `on_ready` is told the bound ports (grpc, rest, admin) once every configured model
+    serves, ended in error, or has nothing to serve.
+    """
+
+    def __init__(self, settings: Settings, on_ready: Callable[[dict[str, int]], None]) -> None:
+        self._settings = settings
+        self._on_ready = on_ready
+        self._state = StateDir(settings.state_dir)
+        self._scans = ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="scan")
+        self._work = ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="load")
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._stop = asyncio.Event()
+        self._cause = "the start failed"
+
+    async def serve(self) -> None:
+        """Run until SIGTERM or SIGINT; a second signal ends at once. Raises BridgeError when the start fails."""
+        self._own_signals()
+        self._state.acquire()
+        try:
+            await self._start()
+            await self._stop.wait()
+        finally:
+            await self._close()
+            self._state.release()
+
+    async def _start(self) -> None:
+        settings = self._settings
+        triton = self._start_embedded() if not settings.triton_url else None
+        registry = await asyncio.to_thread(self._open_registry)
+        self._on_close(self._sync(registry.close))
+        thread = RegistryThread()
+        self._on_close(self._sync(thread.close))
+        actor = Actor("bridge", "CLI")
+        await thread.call(registry.end_of_process, actor)
+        await thread.call(registry.append, ServerStarted(__version__, describe(settings)), actor)
+        await self._configure(registry, thread)
+
+        recorder = Recorder(thread.call)
+        observations = Observations(registry, recorder)
+        plane = self._control_plane(registry.deployment_id, observations)
+        view = RoutesView()
+        plane.leases.enlist(view.router, permanent=True)
+        plane.publisher.subscribe(view.publish)
+        plane.on_lost(view.lose)
+        view.connect(plane.drained)
+        if triton is None:
+            self._add_remote(plane, registry.deployment_id, observations)
+        else:
+            self._add_embedded(plane, triton, registry.deployment_id, observations)
+
+        metrics = Metrics(plane, recorder)
+        core = InferenceCore(view, self._legs(), plane, self._inference_settings())
+        core.start()
+        self._on_close(core.close)
+        self._spawn(recorder.run(), "recorder")
+        self._on_close(lambda: self._record_end(registry, recorder, thread))
+        plane.start()
+        self._on_close(plane.stop)
+        operations = Operations(registry, thread, plane)
+        plane.apply(await thread.call(registry.models))
+        ports = await self._open_ports(core, operations, Health(plane, registry, thread), metrics)
+        self._state.write_server(ports)
+        self._spawn(self._announce(plane, ports), "announcement")
+
+    async def _announce(self, plane: ControlPlane, ports: dict[str, int]) -> None:
+        await plane.wait_settled()
+        self._on_ready(ports)
+
+    def _start_embedded(self) -> EmbeddedTriton:
+        """First of all, since everything else can be prepared while Triton starts."""
+        device = self._device()
+        triton = EmbeddedTriton(self._state, settings=EmbeddedSettings(gpu=device.kind is devices.DeviceKind.GPU))
+        triton.start()
+        self._on_close(triton.stop)
+        return triton
+
+    def _open_registry(self) -> Registry:
+        settings = self._settings
+        url = settings.database_url or sqlite_url(self._state.database_path)
+        key = Path(settings.audit_key_file).read_bytes().strip() if settings.audit_key_file else None
+        schema.upgrade(url, migrate=settings.migrate, audit_key=key)
+        return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
+
+    async def _configure(self, registry: Registry, thread: RegistryThread) -> None:
+        """Make this start's configuration the registry's, unless it is unchanged.
+
+        A configuration that cannot be used is recorded as rejected; what was configured before goes on. Raises its
+        error when nothing was configured before.
+        """
+        given = configuration.from_settings(self._settings)
+        actor = Actor("bridge", "CLI")
+        if given is None:
+            if await thread.call(registry.current_config) is None:
+                raise InvalidArgument("nothing to serve: give --model_base_path or --model_config_file")
+            return
+        if given.error is None:
+            await thread.call(
+                registry.apply_config,
+                configuration.ORIGIN,
+                given.content_hash,
+                given.text,
+                given.models,
+                actor,
+                takeover=self._settings.config_takeover,
+                polled=False,
+            )
+            return
+        await thread.call(
+            registry.reject_config,
+            configuration.ORIGIN,
+            given.content_hash,
+            given.text,
+            given.error.message,
+            actor,
+        )
+        if await thread.call(registry.current_config) is None:
+            raise given.error
+        logger.error("the configuration is refused, the last good one stays: %s", given.error.message)
+
+    def _control_plane(self, deployment: str, observations: Observations) -> ControlPlane:
+        settings = self._settings
+        options = RunnerOptions(
+            threads=settings.runner_threads,
+            queue_size=settings.runner_queue_size,
+            device=self._device(),
+            gpu_memory_fraction=settings.per_process_gpu_memory_fraction,
+            intra_op=settings.tensorflow_intra_op_parallelism,
+            inter_op=settings.tensorflow_inter_op_parallelism or -1,
+        )
+
+        def loader(fleet: Fleet) -> Loader:
+            return Loader(
+                preparer(deployment, options),
+                fleet,
+                self._work,
+                max_retries=settings.max_num_load_retries,
+                retry_interval=settings.load_retry_interval,
+                on_trouble=observations.trouble,
+            )
+
+        return ControlPlane(
+            deployment,
+            Fleet(),
+            loader,
+            RouterLeases(settings.router_lease_seconds),
+            observations,
+            SourceRules(settings.file_system_poll_wait_seconds, settings.servable_versions_always_present),
+            self._scans,
+        )
+
+    def _add_embedded(
+        self, plane: ControlPlane, triton: EmbeddedTriton, deployment: str, observations: Observations
+    ) -> None:
+        repository = ModelRepository(triton.repository, deployment, self._settings.model_transfer)
+
+        async def check(instance: TritonInstance) -> None:
+            """The child proved by its nonce that it is ours before it was attached."""
+
+        controller = self._controller(EMBEDDED, repository, plane, check)
+        plane.fleet.add(controller)
+
+        def connect(route: InstanceRoute) -> TritonInstance:
+            observations.instance_placed(route, f"process {os.getpid()}")
+            return TritonInstance.connect(route)
+
+        supervisor = EmbeddedSupervisor(triton, controller, connect)
+        self._spawn(supervisor.run(), "embedded Triton")
+
+    def _add_remote(self, plane: ControlPlane, deployment: str, observations: Observations) -> None:
+        settings = self._settings
+        repositories: dict[str, ModelRepository] = {}
+        for position, url in enumerate(settings.triton_url):
+            path = settings.triton_repository[position if len(settings.triton_repository) > 1 else 0]
+            local, _, seen = path.partition("=")
+            if local not in repositories:
+                repositories[local] = ModelRepository(local, deployment, settings.model_transfer)
+                _remove_left_probes(repositories[local])
+            repository = repositories[local]
+            route = InstanceRoute(
+                url,
+                grpc=url,
+                http=settings.triton_http_url[position] if settings.triton_http_url else "",
+                tls=self._tls(),
+                headers=dict(header.split("=", 1) for header in settings.triton_header),
+            )
+            observations.instance_placed(route, f"deployment {deployment}")
+
+            async def check(
+                instance: TritonInstance, repository: ModelRepository = repository, seen: str = seen or local
+            ) -> None:
+                await probe(instance, repository, seen)
+
+            controller = self._controller(url, repository, plane, check)
+            plane.fleet.add(controller)
+            controller.attach(TritonInstance.connect(route), route)
+
+    def _controller(
+        self,
+        name: str,
+        repository: ModelRepository,
+        plane: ControlPlane,
+        check: Callable[[TritonInstance], Awaitable[None]],
+    ) -> InstanceController:
+        limits = InstanceLimits(
+            load_concurrency=self._settings.load_concurrency,
+            load_timeout=float(self._settings.model_load_timeout_seconds),
+        )
+        return InstanceController(name, repository, plane.fleet, plane, self._work, limits, check)
+
+    async def _open_ports(
+        self, core: InferenceCore, operations: Operations, health: Health, metrics: Metrics
+    ) -> dict[str, int]:
+        settings = self._settings
+        ports = {}
+        if settings.admin_port:
+            admin = HttpServer(admin_app(operations, health, metrics))
+            ports["admin"] = await admin.start(settings.admin_address, settings.admin_port)
+            self._on_close(lambda: admin.stop(1.0))
+        if settings.rest_api_port:
+            rest = RestServer(core, timeout_in_ms=settings.rest_api_timeout_in_ms)
+            ports["rest"] = await rest.start("0.0.0.0", settings.rest_api_port)
+            self._on_close(lambda: rest.stop(settings.drain_seconds))
+        if settings.port:
+            grpc = GrpcServer(core)
+            ports["grpc"] = await grpc.start(f"0.0.0.0:{settings.port}")
+            self._on_close(lambda: grpc.stop(settings.drain_seconds))
+        return ports
+
+    def _legs(self) -> LegPool:
+        limit = self._settings.triton_http_body_limit
+        return LegPool(lambda route: open_leg(route, limit))
+
+    def _inference_settings(self) -> InferenceSettings:
+        return InferenceSettings(
+            recovery_wait=self._settings.recovery_wait_ms / 1000,
+            request_timeout=float(self._settings.request_timeout_seconds),
+        )
+
+    def _device(self) -> devices.Device:
+        try:
+            return devices.parse(self._settings.device).resolve(devices.nvidia_gpu_visible)
+        except ValueError as error:
+            raise InvalidArgument(f"--device={self._settings.device}: {error}") from error
+
+    def _tls(self) -> dict[str, str]:
+        settings = self._settings
+        files = {"ca": settings.triton_ca_file, "cert": settings.triton_cert_file, "key": settings.triton_key_file}
+        wanted = settings.triton_tls or bool(settings.triton_ca_file)
+        return {name: path for name, path in files.items() if path} | {"enabled": "true"} if wanted else {}
+
+    async def _record_end(self, registry: Registry, recorder: Recorder, thread: RegistryThread) -> None:
+        """The last words in the history, if the database still listens."""
+        actor = Actor("bridge", "CLI")
+        recorder.record(registry.end_of_process, actor)
+        recorder.record(registry.append, ServerStopped(self._cause), actor)
+        if not await recorder.flush(FLUSH_SECONDS):
+            logger.warning("the registry is away: the end of this server is not recorded")
+
+    def _own_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._stop.is_set():
+            logger.warning("second %s: ending at once", number.name)
+            os.kill(os.getpid(), signal.SIGKILL)
+        logger.info("%s: draining for at most %d s", number.name, self._settings.drain_seconds)
+        self._cause = number.name
+        self._stop.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+
+        async def cancel() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._on_close(cancel)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s failed", task.get_name(), exc_info=error)
+            self._cause = f"{task.get_name()} failed"
+            self._stop.set()
+
+    def _on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        self._closers.append(close)
+
+    def _sync(self, close: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            close()
+
+        return run
+
+    async def _close(self) -> None:
+        """Undo the start in reverse order; a part that fails to close does not keep the others open."""
+        for close in reversed(self._closers):
+            try:
+                await close()
+            except Exception:
+                logger.exception("closing a part of the server failed")
+        self._scans.shutdown(wait=False, cancel_futures=True)
+        self._work.shutdown(wait=False, cancel_futures=True)
+
+
+def _remove_left_probes(repository: ModelRepository) -> None:
+    """A process that was killed while it probed an instance left the probe behind."""
+    for name in repository.names():
+        if names.parse(name) is None:
+            repository.remove(name)

@@ -1,0 +1,34 @@
+"""The `bridge` command."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from bridge import __version__
+
+COMMANDS = {
+    "serve": "bridge.cli.serve:serve",
+}
+"""Commands by name. A module is imported only when its command is called, so that each starts fast."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bridge")
+def main() -> None:
+    """Serves TensorFlow Serving clients from NVIDIA Triton, and keeps the history of what was live."""

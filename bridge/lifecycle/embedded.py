@@ -1,0 +1,61 @@
+"""Keeps the embedded Triton running and its instance's controller attached to the child that lives now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from bridge.errors import BridgeError
+from bridge.lifecycle.backoff import Backoff
+from bridge.lifecycle.instance import InstanceController
+from bridge.serving.routes import InstanceRoute
+from bridge.triton.embedded import EmbeddedTriton
+from bridge.triton.instance import TritonInstance
+
+logger = logging.getLogger(__name__)
+
+STEADY_SECONDS = 30.0
+"""A child that lived this long did not die of its start, so the next start waits for nothing."""
+
+Connect = Callable[[InstanceRoute], TritonInstance]
+
+
+class EmbeddedSupervisor:
+    """Starts the child again when it ends, with growing pauses while it ends soon.
+
+    Runs on the main thread's event loop: the kernel ends the child when the thread that started it ends.
+    """
+
+    def __init__(self, triton: EmbeddedTriton, controller: InstanceController, connect: Connect) -> None:
+        self._triton = triton
+        self._controller = controller
+        self._connect = connect
+
+    async def run(self) -> None:
+        """Watch the child, which was started already, until cancelled."""
+        backoff = Backoff(0.1, 10.0)
+        started = time.monotonic()
+        await self._attach(self._triton.ready)
+        while True:
+            code = await self._triton.wait()
+            lived = time.monotonic() - started
+            logger.warning("tritonserver ended with %s after %.0f s", code, lived)
+            self._controller.detach(f"tritonserver ended with {code}")
+            if lived > STEADY_SECONDS:
+                backoff.reset()
+            await asyncio.sleep(backoff.pause())
+            started = time.monotonic()
+            await self._attach(self._triton.restart)
+
+    async def _attach(self, begin: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await begin()
+        except (BridgeError, OSError) as error:
+            logger.error("the embedded Triton does not serve: %s", error)
+            self._controller.detach(str(error))
+            self._triton.kill()
+            return
+        route = InstanceRoute(self._controller.name, grpc=self._triton.grpc, http=self._triton.http)
+        self._controller.attach(self._connect(route), route)
