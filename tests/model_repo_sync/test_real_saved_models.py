@@ -22,7 +22,7 @@ STATEFUL = {
     "shared_state": True,
     "dtypes": False,
     "arithmetic": False,
-    "strings": False,
+    "strings": True,
     "declared_one": False,
 }
 

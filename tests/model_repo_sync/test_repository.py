@@ -22,8 +22,8 @@ DEPLOYMENT, OTHER = "0123abcd", "ffffffff"
 NAME = names.servable_name(DEPLOYMENT, "a/b", 1)
 
 
-def config(name: str, source: Path, **options: int) -> str:
-    return triton_config.generate(name, read_saved_model(str(source)), RunnerOptions(**options))
+def config(name: str, source: Path, threads: int = 4) -> str:
+    return triton_config.generate(name, read_saved_model(str(source)), RunnerOptions(threads=threads))
 
 
 def tree(directory: Path) -> dict[str, bytes]:
@@ -123,7 +123,7 @@ def test_a_file_system_without_hard_links(
     def link(origin: str, target: Path) -> None:
         raise OSError(errno.EPERM, "Operation not permitted", origin)
 
-    monkeypatch.setattr(transfer.os, "link", link)
+    monkeypatch.setattr(os, "link", link)
     repository = ModelRepository(tmp_path / "repository", DEPLOYMENT, mode)
     if refused:
         with pytest.raises(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def composite(builder: GraphBuilder) -> None:
     builder.message.signature_def["s"].inputs["x"].composite_tensor.components.add(name="x:0")
 
 
-PROBLEMS = {
+PROBLEMS: dict[str, tuple[Any, str]] = {
     "sparse": (sparse, 'input "x" is a sparse tensor'),
     "composite": (composite, 'input "x" is a composite tensor'),
     "no such op": (("z:0", FLOAT), 'input "x" names "z:0", whose op is not in the graph'),
