@@ -1,0 +1,71 @@
+# Everything runs from .venv, which the first target that needs it makes; nothing has to be activated, nothing is
+# installed outside this directory. `make help` lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+MODEL_NAME ?= half_plus_two
+MODEL_BASE_PATH ?= $(CURDIR)/examples/models
+PORT ?= 8500
+REST_API_PORT ?= 8501
+ADMIN_PORT ?= 8502
+STATE_DIR ?= bridge-state
+SERVE_FLAGS ?=
+TESTS ?= tests
+
+# The environment is renewed when the files that say what belongs into it have another content, not another date.
+INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py | cksum | cut -d ' ' -f 1)
+PROTOS := model_repo_sync/protos/protos.binpb
+
+.DEFAULT_GOAL := help
+.PHONY: help environment protos serve demo test test-fast check format bench gpu-check clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
+
+environment: $(INSTALLED) ## make or renew .venv
+
+$(INSTALLED): | .ci/environment
+	@sh .ci/environment $(VENV)
+	@rm -f $(VENV)/.installed-*
+	@touch $@
+
+protos: $(PROTOS) ## generate the protocol buffers' modules
+
+$(PROTOS): $(wildcard protos/*/*.proto) build_protos.py $(INSTALLED)
+	@$(BIN)/python -m build_protos
+	@touch $@
+
+serve: $(PROTOS) ## serve half_plus_two, or MODEL_NAME=… in MODEL_BASE_PATH=…
+	@sh examples/calls $(MODEL_NAME) $(PORT) $(REST_API_PORT)
+	@exec $(BIN)/bridge serve --port=$(PORT) --rest_api_port=$(REST_API_PORT) --admin_port=$(ADMIN_PORT) \
+		--state_dir="$(STATE_DIR)" --model_name="$(MODEL_NAME)" \
+		--model_base_path="$(MODEL_BASE_PATH)/$(MODEL_NAME)" $(SERVE_FLAGS)
+
+demo: $(PROTOS) ## a scripted tour that checks itself
+	@$(BIN)/python -m examples.demo
+
+test: $(PROTOS) ## both tiers: fast, and integration with the real tritonserver and PostgreSQL
+	@$(BIN)/python -m pytest -m "not slow" $(TESTS)
+
+test-fast: $(PROTOS) ## the tier that needs neither tritonserver nor a SQL server
+	@$(BIN)/python -m pytest -m "not slow and not integration" $(TESTS)
+
+check: $(PROTOS) ## lint, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(INSTALLED) ## rewrite the sources in the project's format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(PROTOS) ## the bridge against direct Triton; results in benchmarks/results.json
+	@$(BIN)/python -m benchmarks
+
+gpu-check: $(PROTOS) ## run a model on the GPU where nvidia-smi works; says so where it does not
+	@$(BIN)/python -m examples.gpu_check
+
+clean: ## remove .venv and what was generated
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache $(PROTOS)
+	@rm -f model_repo_sync/protos/*/*_pb2.py model_repo_sync/protos/*/*_pb2.pyi
