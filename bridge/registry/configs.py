@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, RowMapping
 from bridge.errors import InvalidArgument
 from bridge.registry.database import CONFIG_LOCK
 from bridge.registry.events import ConfigApplied, ConfigRejected
-from bridge.registry.models import check_owner, check_spec, erase_model, owned_models, read_models, write_model
+from bridge.registry.models import check_owner, check_spec, erase_model, find_model, owned_models, write_model
 from bridge.registry.records import AppliedConfig, ConfigRevision, ModelSpec, Outcome, Owner
 from bridge.registry.tables import config_revisions
 from bridge.registry.transaction import Transaction
@@ -82,7 +82,7 @@ def _refusal(offer: Offer, hashes: Sequence[str]) -> str:
 
 def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
     before = owned_models(tx, Owner.CONFIG)
-    _check(tx, offer.models)
+    known = _check(tx, offer.models)
     wanted_before = {name: model.wanted() for name, model in before.items()}
     wanted_after = {spec.name: spec.wanted() for spec in offer.models}
     if not offer.polled and last is not None and wanted_before == wanted_after:
@@ -90,20 +90,26 @@ def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
     for name in before.keys() - wanted_after.keys():
         erase_model(tx, name)
     for spec in sorted(offer.models, key=lambda item: item.name):
-        write_model(tx, spec, Owner.CONFIG)
+        write_model(tx, spec, Owner.CONFIG, new=spec.name not in known)
     revision = _record(tx, offer.origin, offer.content_hash, offer.text, Outcome.APPLIED)
     tx.emit(ConfigApplied(offer.origin, offer.content_hash, revision, wanted_before, wanted_after))
     return AppliedConfig(True, "", revision)
 
 
-def _check(tx: Transaction, specs: Sequence[ModelSpec]) -> None:
-    for spec in specs:
-        check_spec(spec)
-        for model in read_models(tx.connection, name=spec.name):
-            check_owner(model, Owner.CONFIG)
+def _check(tx: Transaction, specs: Sequence[ModelSpec]) -> set[str]:
+    """The names that have a row already, present or removed."""
     twice = [name for name, count in Counter(spec.name for spec in specs).items() if count > 1]
     if twice:
         raise InvalidArgument(f"Model '{twice[0]}' is configured more than once.")
+    known = set()
+    for spec in sorted(specs, key=lambda item: item.name):
+        check_spec(spec)
+        model = find_model(tx, spec.name)
+        if model is not None:
+            known.add(spec.name)
+            if model.present:
+                check_owner(model, Owner.CONFIG)
+    return known
 
 
 def _applied(tx: Transaction, origin: str) -> Sequence[RowMapping]:

@@ -23,6 +23,8 @@ ATTEMPTS = 5
 RETRIED_STATES = frozenset({"40001", "40P01", "23505"})
 """SQLSTATEs of a lost race: serialization failure, deadlock, unique violation."""
 
+SQLITE_AWAY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
+
 BUSY_TIMEOUT_MS = 10_000
 POSTGRESQL_OPTIONS = "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=60000"
 POSTGRESQL_ARGUMENTS = {
@@ -133,11 +135,9 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-            raise Unavailable(f"The database {self.name} does not answer: {_first_line(error)}.") from error
-        except exc.DBAPIError as error:
-            if error.connection_invalidated:
-                raise Unavailable(f"The database {self.name} went away: {_first_line(error)}.") from error
+        except (exc.DBAPIError, exc.TimeoutError) as error:
+            if _is_away(error):
+                raise Unavailable(f"The database {self.name} does not answer: {_first_line(error)}.") from error
             raise Internal(f"The database {self.name} refused a statement: {_first_line(error)}.") from error
 
 
@@ -209,6 +209,16 @@ def _postgresql_engine(url: URL) -> Engine:
         raise FailedPrecondition(
             "PostgreSQL needs the psycopg driver: pip install 'triton-bridge[postgres]'."
         ) from error
+
+
+def _is_away(error: exc.DBAPIError | exc.TimeoutError) -> bool:
+    """Whether the platform is at fault: the same statement may work later."""
+    if isinstance(error, exc.TimeoutError):
+        return True
+    name = getattr(error.orig, "sqlite_errorname", None)
+    if name is not None:
+        return str(name).startswith(SQLITE_AWAY)
+    return error.connection_invalidated or isinstance(error, exc.OperationalError | exc.InterfaceError)
 
 
 def _first_line(error: exc.SQLAlchemyError) -> str:

@@ -213,15 +213,18 @@ class CopyLoaded(CopyEvent):
 
 @dataclass(frozen=True)
 class CopyLost(CopyEvent):
-    """A loaded copy is gone: unloaded, dead, or no longer watched."""
+    """A loaded copy is gone: unloaded, dead, or no longer watched, as `cause` says."""
 
     action = "copy lost"
+    cause: str
 
     def before(self) -> JsonObject:
-        return self.properties()
+        lost = self.properties()
+        del lost["cause"]
+        return lost
 
-    def after(self) -> None:
-        return None
+    def after(self) -> JsonObject:
+        return {"cause": self.cause}
 
 
 @dataclass(frozen=True)

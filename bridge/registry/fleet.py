@@ -23,6 +23,8 @@ from bridge.registry.tables import copies, instances
 from bridge.registry.transaction import Transaction
 from bridge.serving.routes import VersionState
 
+PROCESS_ENDED = "the process that watched it ended"
+
 
 def read_instances(connection: Connection) -> tuple[Instance, ...]:
     rows = connection.execute(sa.select(instances)).mappings()
@@ -78,29 +80,29 @@ def record_copy(
     else:
         tx.update(copies, key, **values, updated_at=tx.now)
     if row is not None and row["state"] == VersionState.AVAILABLE != state:
-        tx.emit(_lost(row))
+        tx.emit(_lost(row, VersionState(state).name))
     if state == VersionState.AVAILABLE and (row is None or row["state"] != state):
         tx.emit(loaded)
     return True
 
 
-def remove_copy(tx: Transaction, triton_name: str, instance: str) -> bool:
+def remove_copy(tx: Transaction, triton_name: str, instance: str, cause: str) -> bool:
     """The instance does not hold the servable any more; False if the registry knew of none."""
     row = tx.get(copies, instance=instance, triton_name=triton_name)
     if row is None:
         return False
     tx.delete(copies, instance=instance, triton_name=triton_name)
     if row["state"] == VersionState.AVAILABLE:
-        tx.emit(_lost(row))
+        tx.emit(_lost(row, cause))
     return True
 
 
 def forget_fleet(tx: Transaction) -> None:
     """No copy and no instance is known to live any more: the process that watched them ended."""
     for row in tx.find(instances):
-        record_instance_state(tx, row["name"], InstanceState.UNKNOWN, "")
+        record_instance_state(tx, row["name"], InstanceState.UNKNOWN, PROCESS_ENDED)
     for row in tx.find(copies):
-        remove_copy(tx, row["triton_name"], row["instance"])
+        remove_copy(tx, row["triton_name"], row["instance"], PROCESS_ENDED)
 
 
 def _locked_instance(tx: Transaction, name: str) -> RowMapping:
@@ -116,5 +118,7 @@ def _transition(previous: InstanceState, state: InstanceState) -> type[InstanceO
     return InstanceLost if state is InstanceState.LOST else InstanceUnwatched
 
 
-def _lost(row: RowMapping) -> CopyLost:
-    return CopyLost(row["model"], row["version"], row["instance"], row["triton_name"], row["size"])
+def _lost(row: RowMapping, cause: str) -> CopyLost:
+    return CopyLost(
+        row["model"], row["version"], row["instance"], row["triton_name"], row["size"], canonical.clean(cause)
+    )

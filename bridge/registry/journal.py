@@ -22,6 +22,8 @@ from bridge.registry.records import Actor, EventRecord
 from bridge.registry.tables import events
 
 GENESIS = "0" * 64
+FIRST = 1
+PAGE = 1000
 CHAINED = ("seq", "at", "actor", "source", "subject", "action", "before", "after", "reason", "request_id")
 
 
@@ -64,9 +66,9 @@ class Journal:
 
         Without the key, rewrites that were re-hashed are not found.
         """
-        head, expected, sealed = GENESIS, 1, False
+        head, expected, sealed = GENESIS, FIRST, False
         unsealed: int | None = None
-        for row in _stream(connection):
+        for row in _pages(connection):
             if row["seq"] != expected or row["hash"] != digest(head, row):
                 return expected
             if self._key is not None:
@@ -80,7 +82,7 @@ class Journal:
     def _head(self, connection: Connection) -> tuple[int, int, str]:
         query = sa.select(events.c.seq, events.c.at, events.c.hash).order_by(events.c.seq.desc()).limit(1)
         row = connection.execute(query).one_or_none()
-        return (row.seq, row.at, row.hash) if row else (0, 0, GENESIS)
+        return (row.seq, row.at, row.hash) if row else (FIRST - 1, 0, GENESIS)
 
     def _mac(self, head: str) -> str | None:
         return hmac.new(self._key, head.encode(), hashlib.sha256).hexdigest() if self._key is not None else None
@@ -121,6 +123,10 @@ def _record(row: RowMapping) -> EventRecord:
     return EventRecord(**values)
 
 
-def _stream(connection: Connection) -> Iterator[RowMapping]:
-    query = sa.select(events).order_by(events.c.seq).execution_options(yield_per=1000)
-    yield from connection.execute(query).mappings()
+def _pages(connection: Connection) -> Iterator[RowMapping]:
+    """All rows in order, never more than a page in memory."""
+    query = sa.select(events).order_by(events.c.seq).limit(PAGE)
+    rows = connection.execute(query).mappings().all()
+    while rows:
+        yield from rows
+        rows = connection.execute(query.where(events.c.seq > rows[-1]["seq"])).mappings().all()

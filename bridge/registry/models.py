@@ -40,16 +40,15 @@ def read_model(connection: Connection, name: str) -> Model:
 def put_model(tx: Transaction, spec: ModelSpec, owner: Owner) -> bool:
     """Have `spec` be the model's content. Raises AlreadyExists if somebody else owns that name."""
     check_spec(spec)
-    row = tx.get(models, name=spec.name)
-    previous = _model(row, _labels(tx, spec.name)) if row is not None and row["present"] else None
-    if previous is None:
-        write_model(tx, spec, owner)
+    previous = find_model(tx, spec.name)
+    if previous is None or not previous.present:
+        write_model(tx, spec, owner, new=previous is None)
         tx.emit(ModelAdded(spec.name, spec.wanted()))
         return True
     check_owner(previous, owner)
     if previous.wanted() == spec.wanted():
         return False
-    write_model(tx, spec, owner)
+    write_model(tx, spec, owner, new=False)
     tx.emit(ModelChanged(spec.name, previous.wanted(), spec.wanted()))
     return True
 
@@ -96,10 +95,16 @@ def remove_label(tx: Transaction, name: str, label: str) -> bool:
 
 def locked_model(tx: Transaction, name: str) -> Model:
     """The model, its row locked: labels and versions below it do not change until the transaction ends."""
-    row = tx.get(models, name=name)
-    if row is None or not row["present"]:
+    model = find_model(tx, name)
+    if model is None or not model.present:
         raise _unknown(name)
-    return _model(row, _labels(tx, name))
+    return model
+
+
+def find_model(tx: Transaction, name: str) -> Model | None:
+    """The model, present or removed, its row locked; None if it never was there."""
+    row = tx.get(models, name=name)
+    return _model(row, _labels(tx, name)) if row is not None else None
 
 
 def owned_models(tx: Transaction, owner: Owner) -> dict[str, Model]:
@@ -124,8 +129,12 @@ def check_owner(model: Model, owner: Owner) -> None:
         raise AlreadyExists(f"Model '{model.name}' belongs to {model.owner.value}, not to {owner.value}.")
 
 
-def write_model(tx: Transaction, spec: ModelSpec, owner: Owner) -> None:
-    """Make the rows of the model those of `spec`; no event."""
+def write_model(tx: Transaction, spec: ModelSpec, owner: Owner, *, new: bool) -> None:
+    """Make the rows of the model those of `spec`; no event.
+
+    `new` says that the caller saw no row: if another writer made one since, the insert fails and the change starts
+    over.
+    """
     values: dict[str, Any] = {
         "owner": owner.value,
         "base_path": spec.base_path,
@@ -134,7 +143,7 @@ def write_model(tx: Transaction, spec: ModelSpec, owner: Owner) -> None:
         "present": True,
         "updated_at": tx.now,
     }
-    if tx.get(models, name=spec.name) is None:
+    if new:
         tx.insert(models, name=spec.name, created_at=tx.now, **values)
     else:
         tx.update(models, {"name": spec.name}, **values)

@@ -194,8 +194,8 @@ class Registry:
         """Register a Triton instance or change its addresses or owner; its state stays."""
         return self._transactions.run(lambda tx: fleet.upsert_instance(tx, name, grpc, http, owner), actor)
 
-    def record_instance_state(self, name: str, state: InstanceState, reason: str = "", *, actor: Actor) -> bool:
-        """Raises NotFound."""
+    def record_instance_state(self, name: str, state: str, reason: str = "", *, actor: Actor) -> bool:
+        """Keep an `InstanceState`; another reason for the same state is no change. Raises NotFound."""
         return self._transactions.run(
             lambda tx: fleet.record_instance_state(tx, name, InstanceState(state), reason), actor
         )
@@ -211,9 +211,9 @@ class Registry:
             lambda tx: fleet.record_copy(tx, triton_name, model, version, instance, state, size), actor
         )
 
-    def remove_copy(self, triton_name: str, instance: str, *, actor: Actor) -> bool:
-        """The instance does not hold the servable any more."""
-        return self._transactions.run(lambda tx: fleet.remove_copy(tx, triton_name, instance), actor)
+    def remove_copy(self, triton_name: str, instance: str, cause: str = "", *, actor: Actor) -> bool:
+        """The instance does not hold the servable any more, for that cause; False if the registry knew of no copy."""
+        return self._transactions.run(lambda tx: fleet.remove_copy(tx, triton_name, instance, cause), actor)
 
     def problems(self, subject: str | None = None) -> tuple[Problem, ...]:
         """What is wrong with sources now."""

@@ -71,10 +71,10 @@ class PostgresServer:
         self._process.wait(START_SECONDS)
         self._process = None
 
-    def create_database(self) -> str:
-        """The URL of a new, empty database."""
+    def create_database(self, template: str = "/template1") -> str:
+        """The URL of a new database, empty or like the one whose URL is `template`."""
         name = f"test_{uuid.uuid4().hex[:12]}"
-        self.execute("postgres", f"create database {name}")
+        self.execute("postgres", f"create database {name} template {template.rpartition('/')[2]} strategy file_copy")
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
     def drop_database(self, url: str) -> None:

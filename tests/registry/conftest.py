@@ -1,0 +1,107 @@
+"""Every test of the registry runs on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.registry import Actor, Registry, schema
+from bridge.registry.database import sqlite_url
+from tests.support.postgres import PostgresServer, postgres_server
+
+
+class ManualClock:
+    """A clock that stands still until it is told to move."""
+
+    def __init__(self, now: int = 1_700_000_000_000_000) -> None:
+        self.time = now
+
+    def now(self) -> int:
+        return self.time
+
+    def advance(self, microseconds: int) -> None:
+        self.time += microseconds
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the current schema, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "bridge.db"
+    schema.upgrade(sqlite_url(path), clock=ManualClock())
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresServer) -> str:
+    """A database with the current schema, to be copied."""
+    url = postgres.create_database()
+    schema.upgrade(url, clock=ManualClock())
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def empty_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without any table."""
+    if dialect == "sqlite":
+        yield sqlite_url(tmp_path / "bridge.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    url = server.create_database()
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database with the current schema."""
+    if dialect == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "bridge.db")
+        yield sqlite_url(tmp_path / "bridge.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    url = server.create_database(template=request.getfixturevalue("postgres_template"))
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def open_registry(url: str, clock: ManualClock) -> Iterator[Callable[..., Registry]]:
+    """Opens the same database as often as a test wants."""
+    opened: list[Registry] = []
+
+    def open_(**arguments: object) -> Registry:
+        opened.append(Registry.open(url, **{"clock": clock, **arguments}))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_
+    for registry in opened:
+        registry.close()
+
+
+@pytest.fixture
+def registry(open_registry: Callable[..., Registry]) -> Registry:
+    return open_registry()
+
+
+@pytest.fixture
+def actor() -> Actor:
+    return Actor("alice", "CLI", reason="because", request_id="r-1")
