@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.codec.predict import ModelSpec
-from bridge.errors import BridgeError, FailedPrecondition, InvalidArgument, NotFound, Unavailable, Unimplemented
+from bridge.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, Unimplemented
 from bridge.serving.routes import Routes, ServableRoute, SignatureRoute
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -53,27 +53,33 @@ def _latest(routes: Routes, name: str) -> ServableRoute:
     return servable
 
 
-def find_signature(servable: ServableRoute, key: str, unknown: BridgeError) -> SignatureRoute:
-    """The signature called `key`. Raises `unknown` if there is none, Unimplemented if it cannot be served."""
+def predict_signature(servable: ServableRoute, name: str) -> SignatureRoute:
+    """The signature of a Predict call over gRPC; an empty `name` means `serving_default`.
+
+    Raises FailedPrecondition for an unknown one, Unimplemented for one that cannot be served.
+    """
+    key = name or DEFAULT_SIGNATURE
     signature = servable.signatures.get(key)
     if signature is None:
-        raise unknown
-    if signature.problem:
-        raise Unimplemented(signature.problem)
-    return signature
-
-
-def predict_signature(servable: ServableRoute, name: str) -> SignatureRoute:
-    """The signature of a Predict call over gRPC; an empty `name` means `serving_default`."""
-    key = name or DEFAULT_SIGNATURE
-    return find_signature(servable, key, FailedPrecondition(f'Serving signature key "{key}" not found.'))
+        raise FailedPrecondition(f'Serving signature key "{key}" not found.')
+    return _served(signature)
 
 
 def rest_signature(servable: ServableRoute, name: str) -> SignatureRoute:
-    """The signature of a REST predict call: TF Serving's REST shell has another code and sentence, and needs inputs."""
+    """The signature of a REST predict call: TF Serving's REST shell has another code and sentence, and needs inputs.
+
+    Raises InvalidArgument for an unknown one or one without inputs, Unimplemented for one that cannot be served.
+    """
     key = name or DEFAULT_SIGNATURE
-    unknown = InvalidArgument(f'Serving signature name: "{key}" not found in signature def')
-    signature = find_signature(servable, key, unknown)
+    signature = servable.signatures.get(key)
+    if signature is None:
+        raise InvalidArgument(f'Serving signature name: "{key}" not found in signature def')
     if not signature.inputs:
         raise InvalidArgument(f"Failed to get input map for signature: {name or 'DEFAULT'}")
+    return _served(signature)
+
+
+def _served(signature: SignatureRoute) -> SignatureRoute:
+    if signature.problem:
+        raise Unimplemented(signature.problem)
     return signature
