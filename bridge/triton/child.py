@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import os
 import signal
@@ -87,16 +88,18 @@ class Child:
 
     def _signal(self, number: signal.Signals) -> None:
         if self.poll() is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass
 
     def _watch(self) -> None:
-        # While the dead leader is not reaped its number cannot name another process or group.
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        _kill_group(self.pid)
-        self._exit.set_result(self._process.wait())
+        # Somebody else may have reaped the program, such as a handler that waits for any child.
+        with contextlib.suppress(ChildProcessError):
+            # While the dead leader is not reaped its number cannot name another process or group.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            _kill_group(self.pid)
+        code = self._process.wait()
+        _reap_group(self.pid)
+        self._exit.set_result(code)
 
 
 def _kill_group(leader: int) -> None:
@@ -104,3 +107,10 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
     except (ProcessLookupError, PermissionError) as error:
         logger.debug("Process group %d: %s", leader, error)
+
+
+def _reap_group(leader: int) -> None:
+    """Where this process is a container's first, the orphans of the group became its children."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-leader, 0)

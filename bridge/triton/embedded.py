@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bridge.errors import Unavailable
 from bridge.state_dir import StateDir
-from bridge.triton import backends, environment, shared_memory_files
+from bridge.triton import backends, environment, orphans, shared_memory_files
 from bridge.triton.child import Child
 from bridge.triton.child_log import ChildLog
 from bridge.triton.endpoints import (
@@ -137,7 +137,7 @@ class EmbeddedTriton:
             raise RuntimeError("the embedded Triton runs already")
         if self._wheel is None:
             self._wheel = self._prepare()
-        self._remove_shared_memory()
+        self._clear_remains()
         self._attempts = 0
         self._spawn(self._wheel)
 
@@ -192,7 +192,7 @@ class EmbeddedTriton:
             logger.warning("tritonserver did not end within %.1f s and is killed.", patience)
             self._child.kill()
             self._child.join(patience)
-        self._remove_shared_memory()
+        self._clear_remains()
         self._log.close()
 
     def kill(self) -> None:
@@ -293,7 +293,11 @@ class EmbeddedTriton:
         errors = [line for line in lines if " E " in line]
         return f"its log '{self._log.path}' ends in: {(errors or lines or ['(nothing)'])[-1].strip()}"
 
-    def _remove_shared_memory(self) -> None:
+    def _clear_remains(self) -> None:
+        """Remove what a Triton of this state directory left that did not end in order."""
+        killed = orphans.kill(self.shared_memory_prefix)
+        if killed:
+            logger.warning("Killed stub processes %s, which had outlived their Triton.", killed)
         removed = shared_memory_files.remove(self.shared_memory_prefix)
         if removed:
             logger.info("Removed %d shared-memory files that a killed Triton had left.", len(removed))

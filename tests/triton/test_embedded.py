@@ -291,6 +291,29 @@ async def test_stop_kills_a_child_that_does_not_end(triton: EmbeddedTriton) -> N
     assert group(triton.pid) == []
 
 
+def test_a_stub_that_outlived_a_killed_parent_ends_at_the_next_start(tmp_path: Path) -> None:
+    """A stopped stub cannot notice that its Triton is gone."""
+    dead = StateDir(tmp_path / "dead")
+    write_model(dead.repository_path, "facts")
+    command = [sys.executable, "-m", "tests.triton.embedded_parent", str(dead.path), str(RUNNER)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = json.loads(parent.stdout.readline())
+        stub = facts(child["grpc"])["pid"]
+        os.kill(stub, signal.SIGSTOP)
+        parent.kill()
+    until(lambda: group(child["pid"]) == [stub])
+    dead.acquire()
+    successor = EmbeddedTriton(dead, runner=RUNNER)
+    successor.start()
+    try:
+        until(lambda: group(child["pid"]) == [], 1)
+        assert shared_memory(successor.shared_memory_prefix) == set()
+    finally:
+        successor.close()
+        dead.release()
+
+
 @pytest.mark.parametrize("loading", [False, True], ids=["idle", "while a model loads"])
 def test_nothing_outlives_a_killed_parent(tmp_path: Path, triton: EmbeddedTriton, loading: bool) -> None:
     """kill -9 of the bridge: its Triton and stubs end, the next start removes its shared memory and no other's."""

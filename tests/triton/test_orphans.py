@@ -1,0 +1,47 @@
+"""Stubs that outlive their Triton."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bridge.triton import orphans
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Sleeping processes under the names and arguments that stubs, and others, have."""
+    lines = {
+        "orphan": [str(tmp_path / orphans.STUB), "model.py", "bridge_test1_ab12", "1048576"],
+        "of another bridge": [str(tmp_path / orphans.STUB), "model.py", "bridge_test2_ab12", "1048576"],
+        "no stub": ["less", "bridge_test1_ab12"],
+    }
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    with ExitStack() as stack:
+        started = {}
+        for name, words in lines.items():
+            command = [words[0], "-I", "-S", "-c", program, *words[1:]]
+            started[name] = stack.enter_context(
+                subprocess.Popen(
+                    command, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            )  # fmt: skip
+        for process in started.values():
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield started
+        for process in started.values():
+            process.kill()
+
+
+def test_only_stubs_with_the_prefix_are_killed(processes: dict[str, subprocess.Popen[bytes]]) -> None:
+    orphan = processes.pop("orphan")
+    assert orphans.kill("bridge_test1_") == [orphan.pid]
+    assert orphan.wait(5) == -9
+    assert {name: process.poll() for name, process in processes.items()} == dict.fromkeys(processes)
+    assert orphans.kill("bridge_test1_") == []
