@@ -120,7 +120,7 @@ def _element_texts(alias: str, tensor: Tensor, level: int) -> list[str]:
     values = np.frombuffer(tensor.data, dtypes.DTYPES[tensor.dtype].numpy)
     if tensor.dtype in _FLOATS:
         return float_texts(values)
-    return ["true" if value else "false" for value in values] if tensor.dtype == _BOOL else _integers(values)
+    return ["true" if value else "false" for value in values.tolist()] if tensor.dtype == _BOOL else _integers(values)
 
 
 def _integers(values: np.ndarray[Any, Any]) -> list[str]:

@@ -212,8 +212,7 @@ def _from_values(message: _Message, dtype: dtypes.DType) -> bytes | memoryview:
     typed = _TYPED_FIELDS[dtype.number]
     chunks = message.values.get(typed.number, [])
     if typed.kind is Kind.VARINT:
-        values = [wire.decode_varints(chunk) for chunk in chunks]
-        return np.concatenate(values).astype(typed.memory).tobytes() if values else b""
+        return b"".join([wire.decode_varints(chunk, typed.memory).tobytes() for chunk in chunks])
     if len(chunks) == 1:
         return chunks[0]
     return b"".join(chunks)
@@ -269,7 +268,7 @@ def _encode_shape(shape: tuple[int, ...]) -> bytes:
 
 def _varint_values(data: memoryview, typed: TypedField) -> bytes:
     if typed.memory == "?":
-        return np.frombuffer(data, np.bool_).astype(np.uint8).tobytes()
+        return (np.frombuffer(data, np.uint8) != 0).tobytes()
     memory = np.frombuffer(data, typed.memory)
     wide = memory.astype(np.int64) if memory.dtype.kind == "i" else memory
     return wire.encode_varints(wide.astype(np.uint64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ VARINT, I64, LEN, START_GROUP, END_GROUP, I32 = 0, 1, 2, 3, 4, 5
 _FIXED_WIDTH = {I64: 8, I32: 4}
 _MAX_GROUP_DEPTH = 100
 """Nested groups of unknown fields; the limit of the protobuf parsers."""
+
+_BLOCK = 1 << 16
+"""Values, or bytes, that are converted at once: the temporary arrays stay small."""
 
 _NOTHING = memoryview(b"")
 _ONE_BYTE = [bytes([value]) for value in range(0x80)]
@@ -134,22 +138,37 @@ def length_delimited(tag: int, payload: bytes) -> bytes:
     return encode_varint(tag) + encode_varint(len(payload)) + payload
 
 
-def decode_varints(data: memoryview) -> NDArray[np.uint64]:
-    """The values of a packed varint field. Raises MalformedRequest."""
+def decode_varints(data: memoryview, dtype: str = "<u8") -> NDArray[Any]:
+    """The values of a packed varint field as `dtype`; wider ones wrap around. Raises MalformedRequest."""
     raw = np.frombuffer(data, np.uint8)
     if not len(raw) or raw.max() < 0x80:
-        return raw.astype(np.uint64)
+        return raw.astype(dtype)
     if raw[-1] >= 0x80:
         raise MalformedRequest("Malformed protobuf message: a packed field ends within a value.")
+    return np.concatenate([_decode_block(block).astype(dtype) for block in _blocks(raw)])
+
+
+def _blocks(raw: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    """Pieces that each end with a whole varint and are small enough for the processor's cache."""
+    start = 0
+    while start < len(raw):
+        stop = min(start + _BLOCK, len(raw))
+        while raw[stop - 1] >= 0x80:
+            stop += 1
+        yield raw[start:stop]
+        start = stop
+
+
+def _decode_block(raw: NDArray[np.uint8]) -> NDArray[np.uint64]:
     ends = np.flatnonzero(raw < 0x80)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    lengths = ends - starts + 1
+    lengths = np.diff(ends, prepend=-1)
+    starts = ends - lengths + 1
     longest = int(lengths.max())
     if longest > 10:
         raise MalformedRequest("Malformed protobuf message: a varint is longer than 10 bytes.")
     values: NDArray[np.uint64] = (raw[starts] & 0x7F).astype(np.uint64)
     for index in range(1, longest):
-        longer = lengths > index
+        longer = np.flatnonzero(lengths > index)
         septets = (raw[starts[longer] + index] & 0x7F).astype(np.uint64)
         values[longer] |= septets << np.uint64(7 * index)
     return values
@@ -159,13 +178,17 @@ def encode_varints(values: NDArray[np.uint64]) -> bytes:
     """`values` as the payload of a packed varint field, each in its shortest form."""
     if not len(values) or values.max() < 0x80:
         return values.astype(np.uint8).tobytes()
+    return b"".join([_encode_block(values[start : start + _BLOCK]) for start in range(0, len(values), _BLOCK)])
+
+
+def _encode_block(values: NDArray[np.uint64]) -> bytes:
     lengths = np.ones(len(values), np.int64)
     for index in range(1, 10):
         lengths += values >= np.uint64(1 << (7 * index))
     offsets = np.cumsum(lengths) - lengths
     out = np.empty(int(lengths.sum()), np.uint8)
     for index in range(int(lengths.max())):
-        longer = lengths > index
+        longer = np.flatnonzero(lengths > index)
         septets = (values[longer] >> np.uint64(7 * index)).astype(np.uint8) & 0x7F
         more = (lengths[longer] > index + 1).astype(np.uint8) << 7
         out[offsets[longer] + index] = septets | more

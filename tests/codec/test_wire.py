@@ -17,6 +17,14 @@ def test_packed_varints(values: list[int]) -> None:
     assert wire.decode_varints(memoryview(data)).tolist() == values
 
 
+def test_long_packed_fields() -> None:
+    values = np.random.default_rng(7).integers(0, 2**64, 200_000, np.uint64) >> np.arange(200_000, dtype=np.uint64) % 64
+    data = wire.encode_varints(values)
+    assert data == b"".join(map(wire.encode_varint, values.tolist()))
+    assert np.array_equal(wire.decode_varints(memoryview(data)), values)
+    assert np.array_equal(wire.decode_varints(memoryview(data), "u1"), values.astype(np.uint8))
+
+
 @given(UINT64)
 def test_one_varint(value: int) -> None:
     data = wire.encode_varint(value)
