@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TextIO
 
 from model_repo_sync import names, triton_config
 from model_repo_sync.saved_model_files import fingerprint
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 CONFIG = "config.pbtxt"
 SAVED_MODEL = os.path.join("1", "model.savedmodel")
+_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,30 +148,36 @@ class ModelRepository:
     @contextmanager
     def _staged(self) -> Iterator[Path]:
         """A private directory on the repository's file system, locked while in use, gone afterwards."""
-        self._staging.mkdir(exist_ok=True)
-        directory = Path(mkdtemp(dir=self._staging))
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        directory = self._make_staged()
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield directory
+            with (directory / _LOCK).open("w") as lock:
+                _try_lock(lock)
+                yield directory
         finally:
             shutil.rmtree(directory, onerror=_log_leftover)
-            os.close(descriptor)
             self._drop_staging()
+
+    def _make_staged(self) -> Path:
+        while True:
+            self._staging.mkdir(exist_ok=True)
+            try:
+                return Path(mkdtemp(dir=self._staging))
+            except FileNotFoundError:
+                # Another thread was done with the directory just now and dropped it.
+                continue
 
     def _remove_stale(self) -> None:
         if not self._staging.is_dir():
             return
         for entry in self._staging.iterdir():
-            descriptor = os.open(entry, os.O_RDONLY)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with (entry / _LOCK).open("a") as lock:
+                    stale = _try_lock(lock)
+            except FileNotFoundError:
+                continue
+            if stale:
                 logger.info("removing %s, left by a writer that died", entry)
-                shutil.rmtree(entry)
-            except BlockingIOError:
-                logger.info("leaving %s to the writer that holds it", entry)
-            finally:
-                os.close(descriptor)
+                shutil.rmtree(entry, onerror=_log_leftover)
         self._drop_staging()
 
     def _drop_staging(self) -> None:
@@ -178,6 +186,17 @@ class ModelRepository:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
                 raise
+
+
+def _try_lock(file: TextIO) -> bool:
+    """Locks `file` while it is open; False where another process holds it. File systems without locks say True."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        logger.debug("%s cannot be locked: %s", file.name, error)
+    return True
 
 
 def _log_leftover(function: Callable[..., object], path: str, failure: tuple[type, BaseException, object]) -> None:

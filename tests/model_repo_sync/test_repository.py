@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -269,6 +270,20 @@ def test_the_staging_of_a_live_writer_is_left_alone(
     monkeypatch.setattr(transfer.Transfer, "run", interrupted)
     assert writer.write(NAME, source, config(NAME, source)).changed
     assert [len(entries) for entries in seen] == [1]
+
+
+def test_threads_may_write_different_models_at_once(tmp_path: Path, source: Path) -> None:
+    repository = ModelRepository(tmp_path / "repository", DEPLOYMENT)
+    wanted = [names.servable_name(DEPLOYMENT, "m", version) for version in range(40)]
+
+    def write_and_remove(name: str) -> None:
+        repository.write(name, source, config(name, source))
+        repository.remove(name)
+        repository.write(name, source, config(name, source))
+
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(write_and_remove, wanted))
+    assert sorted(os.listdir(tmp_path / "repository")) == sorted(wanted)
 
 
 def test_a_failed_replacement_keeps_what_was_there(
