@@ -71,14 +71,15 @@ class PostgresServer:
         self._process.wait(START_SECONDS)
         self._process = None
 
-    def create_database(self, template: str = "/template1") -> str:
-        """The URL of a new database, empty or like the one whose URL is `template`."""
+    def create_database(self) -> str:
+        """The URL of a new, empty database."""
         name = f"test_{uuid.uuid4().hex[:12]}"
-        self.execute("postgres", f"create database {name} template {template.rpartition('/')[2]} strategy file_copy")
+        self.execute("postgres", f"create database {name}")
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
-    def drop_database(self, url: str) -> None:
-        self.execute("postgres", f"drop database if exists {url.rpartition('/')[2]} with (force)")
+    def empty_database(self, url: str) -> None:
+        """Drop everything in the database at `url`, which nobody uses now."""
+        self.execute(url.rpartition("/")[2], "drop schema public cascade; create schema public")
 
     def execute(self, database: str, statement: str) -> None:
         with psycopg.connect(
