@@ -268,7 +268,7 @@ def _encode_shape(shape: tuple[int, ...]) -> bytes:
 
 def _varint_values(data: memoryview, typed: TypedField) -> bytes:
     if typed.memory == "?":
-        return (np.frombuffer(data, np.uint8) != 0).tobytes()
+        return np.not_equal(np.frombuffer(data, np.uint8), 0).tobytes()
     memory = np.frombuffer(data, typed.memory)
     wide = memory.astype(np.int64) if memory.dtype.kind == "i" else memory
     return wire.encode_varints(wide.astype(np.uint64))
