@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import grpc
@@ -42,3 +43,12 @@ def open_channel(address: str, tls: TlsFiles | None) -> grpc.aio.Channel:
 def metadata(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """`headers` as gRPC metadata, whose keys are lower case."""
     return tuple((name.lower(), value) for name, value in headers.items())
+
+
+def cancelled_by_caller() -> bool:
+    """Whether a CancelledError is a cancellation of this task.
+
+    A channel that is closed cancels its calls, which their callers see as the same exception.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

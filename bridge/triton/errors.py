@@ -17,6 +17,9 @@ from bridge.triton.calls import CallError, Fault
 
 TF_STATUS = re.compile(r"tf_status=(\d+) ?")
 _REQUEST_ID = re.compile(r"^(\[request id: [^\]]*\] ?)+")
+_CONNECT = re.compile(
+    r"^failed to connect to all addresses; last error: [A-Z_]+: \S+: (Failed to connect to remote host: )?"
+)
 _TRACEBACK = re.compile(r"\s+At:\s+\S+\(\d+\)")
 
 
@@ -114,7 +117,7 @@ def from_grpc(code: Code, text: str, address: str) -> CallError:
     if code is Code.DEADLINE_EXCEEDED:
         return CallError(f"Triton at {address} did not answer in time", code, Fault.CONNECTION)
     if code is Code.UNAVAILABLE and any(words in text for words in _UNREACHED):
-        return unreachable(address, text)
+        return unreachable(address, _CONNECT.sub("", text))
     if code is Code.UNAVAILABLE and any(words in text for words in _LOST):
         return lost(address, text)
     return from_triton(text, code)

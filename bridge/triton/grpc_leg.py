@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2
 from bridge.errors import Code
 from bridge.triton import errors
 from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
-from bridge.triton.channel import metadata, open_channel
+from bridge.triton.channel import cancelled_by_caller, metadata, open_channel
 from bridge.triton.http_messages import microseconds
 from bridge.triton.outputs import byte_size, ordered
 from bridge.triton.tls import TlsFiles
@@ -47,19 +47,13 @@ class GrpcLeg:
         except grpc.aio.UsageError as error:
             raise errors.unreachable(self._address, str(error)) from None
         except asyncio.CancelledError:
-            # A closed channel cancels its calls, which looks like a cancellation of the caller.
-            if _cancelled_by_caller():
+            if cancelled_by_caller():
                 raise
             raise errors.lost(self._address, "the bridge closed its connection") from None
         return ordered(_outputs(response), call.outputs)
 
     async def close(self) -> None:
         await self._channel.close()
-
-
-def _cancelled_by_caller() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _request(call: ModelCall, timeout: float) -> Any:

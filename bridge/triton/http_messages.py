@@ -46,12 +46,13 @@ class _Template(NamedTuple):
 class RequestTemplates:
     """Makes the bytes of requests to one address.
 
-    What does not change between two calls of a signature (names, datatypes, header lines) is encoded once.
+    What does not change between two calls of a signature (names, datatypes, header lines) is encoded once. Raises
+    ValueError for a header with a line break, which would be more than one header.
     """
 
     def __init__(self, host: str, headers: Mapping[str, str]) -> None:
         self._host = host
-        self._headers = dict(headers)
+        self._headers = [_header(name, value) for name, value in headers.items()]
         self._template = lru_cache(maxsize=TEMPLATES)(self._make_template)
 
     def buffers(self, call: ModelCall, timeout: float) -> list[Buffer]:
@@ -70,13 +71,19 @@ class RequestTemplates:
             f"POST /v2/models/{quote(model, safe='')}/infer HTTP/1.1",
             f"Host: {self._host}",
             "Content-Type: application/octet-stream",
-            *(f"{name}: {value}" for name, value in self._headers.items()),
+            *self._headers,
         ]
         fixed = _escape("\r\n".join(lines).encode("latin-1"))
         head = fixed + b"\r\nInference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n"
         asked = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
         fed = b",".join(_input_template(name, datatype) for name, datatype in inputs)
         return _Template(head, b'{%b"inputs":[' + fed + b'],"outputs":' + _escape(orjson.dumps(asked)) + b"}")
+
+
+def _header(name: str, value: str) -> str:
+    if any(character in name + value for character in "\r\n"):
+        raise ValueError(f"the header {name} holds a line break")
+    return f"{name}: {value}"
 
 
 def _input_template(name: str, datatype: str) -> bytes:

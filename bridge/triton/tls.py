@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -21,17 +21,17 @@ class TlsFiles:
     """
 
     ca: str = ""
-    certificate: str = ""
+    cert: str = ""
     key: str = ""
     server_name: str = ""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, str]) -> Self | None:
-        """The `tls` of an InstanceRoute; None where the mapping is empty, which means plain text."""
-        return cls(**mapping) if mapping else None
+        """The `tls` of an InstanceRoute; None, which means plain text, where the mapping is empty.
 
-    def as_mapping(self) -> dict[str, str]:
-        return asdict(self)
+        Its key `enabled` says that TLS is wanted although no file is given.
+        """
+        return cls(**{name: path for name, path in mapping.items() if name != "enabled"}) if mapping else None
 
     def ssl_context(self) -> ssl.SSLContext:
         """For the HTTP leg. Raises InvalidArgument, with the path, for a file that cannot be used."""
@@ -40,7 +40,7 @@ class TlsFiles:
             context = ssl.create_default_context(cadata=ca.decode("ascii") if ca else None)
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise InvalidArgument(f"{self.ca} is not a PEM file of certificates: {error}") from None
-        if self.certificate:
+        if self.cert:
             self._load_certificate(context)
         return context
 
@@ -49,16 +49,16 @@ class TlsFiles:
         return grpc.ssl_channel_credentials(
             root_certificates=self._read(self.ca),
             private_key=self._read(self.key),
-            certificate_chain=self._read(self.certificate),
+            certificate_chain=self._read(self.cert),
         )
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:
-        self._read(self.certificate)
+        self._read(self.cert)
         self._read(self.key)
         try:
-            context.load_cert_chain(self.certificate, self.key or None)
+            context.load_cert_chain(self.cert, self.key or None)
         except ssl.SSLError as error:
-            raise InvalidArgument(f"{self.certificate} and {self.key} are no certificate and key: {error}") from None
+            raise InvalidArgument(f"{self.cert} and {self.key} are no certificate and key: {error}") from None
 
     @staticmethod
     def _read(path: str) -> bytes | None:
