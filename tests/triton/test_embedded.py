@@ -254,6 +254,16 @@ def test_a_child_that_fails_tells_why(make: Callable[..., EmbeddedTriton]) -> No
         triton.wait_ready()
 
 
+def test_the_log_is_rotated(make: Callable[..., EmbeddedTriton], tmp_path: Path) -> None:
+    triton = make(settings=EmbeddedSettings(log_max_bytes=2000, log_backups=2))
+    triton.start()
+    triton.wait_ready()
+    triton.close()
+    logs = sorted(path.name for path in (tmp_path / "state").glob("triton.log*"))
+    assert logs == ["triton.log", "triton.log.1", "triton.log.2"]
+    assert "All models are stopped" in "\n".join(triton.tail())
+
+
 async def test_a_killed_child_is_noticed_and_restarted_in_place(triton: EmbeddedTriton) -> None:
     stub = facts(triton.grpc)["pid"]
     addresses, nonce, pid = (triton.grpc, triton.http, triton.metrics), triton.nonce, triton.pid
