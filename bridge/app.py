@@ -14,7 +14,7 @@ from typing import Any
 from bridge import __version__
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
-from bridge.errors import BridgeError, FailedPrecondition, InvalidArgument
+from bridge.errors import InvalidArgument
 from bridge.http_server import HttpServer
 from bridge.lifecycle import configuration
 from bridge.lifecycle.control_plane import ControlPlane
@@ -58,6 +58,8 @@ EMBEDDED = "embedded"
 SCAN_THREADS = 8
 LOAD_THREADS = 4
 FLUSH_SECONDS = 5.0
+TRITON_EXIT_SECONDS = 3
+"""The request path has drained before Triton is told to end, so it has nothing to wait for but dead runners."""
 
 
 class Application:
@@ -134,7 +136,8 @@ class Application:
     def _start_embedded(self) -> EmbeddedTriton:
         """First of all, since everything else can be prepared while Triton starts."""
         device = self._device()
-        triton = EmbeddedTriton(self._state, settings=EmbeddedSettings(gpu=device.kind is devices.DeviceKind.GPU))
+        gpu = device.kind is devices.DeviceKind.GPU
+        triton = EmbeddedTriton(self._state, settings=EmbeddedSettings(gpu=gpu, exit_timeout=TRITON_EXIT_SECONDS))
         triton.start()
         self._on_close(triton.stop)
         return triton

@@ -44,16 +44,18 @@ class Settings:
     max_num_load_retries: int = setting(5, "how often a failed load of a version is tried again")
     load_retry_interval_micros: int = setting(60_000_000, "microseconds between two tries of a load")
     load_concurrency: int = setting(2, "loads in flight at a time on one Triton instance")
-    model_load_timeout_seconds: int = setting(600, "seconds after which a load that Triton has not finished is given up")
+    model_load_timeout_seconds: int = setting(600, "seconds after which a load that Triton did not finish is given up")
 
     state_dir: str = setting("./bridge-state", "directory of the database, the model repository, logs and server.json")
     database_url: str = setting("", "SQLAlchemy URL of the registry; empty means SQLite in the state directory")
     migrate: bool = setting(False, "bring an older PostgreSQL schema up to date at start")
-    deployment_id: str = setting("", "8 hex digits in the names of this deployment's Triton models; made with the database")
+    deployment_id: str = setting(
+        "", "8 hex digits in the names of this deployment's Triton models; made with the database"
+    )
     config_takeover: bool = setting(False, "apply this start's configuration although a newer one replaced it before")
     audit_key_file: str = setting("", "file with the key that turns the hash chain of the events into an HMAC")
 
-    triton_url: tuple[str, ...] = setting((), "HOST:PORT of a Triton's gRPC; without it a Triton is started; may repeat")
+    triton_url: tuple[str, ...] = setting((), "HOST:PORT of a Triton's gRPC; without it one is started; may repeat")
     triton_http_url: tuple[str, ...] = setting((), "HOST:PORT of that Triton's HTTP, by position; may repeat")
     triton_repository: tuple[str, ...] = setting(
         (), "PATH or PATH=PATH_AS_TRITON_SEES_IT of the model repository, by position or one for all; may repeat"

@@ -27,8 +27,6 @@ from model_repo_sync.policy import from_json
 
 logger = logging.getLogger(__name__)
 
-SETTLED_LOOK_SECONDS = 0.02
-
 
 class ControlPlane:
     """Composition of the lifecycle. `loader` and `fleet` do the work, this class connects them to models."""
@@ -55,6 +53,7 @@ class ControlPlane:
         self._sources: dict[str, ModelSource] = {}
         self._source_tasks: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._progress = asyncio.Event()
         self._on_lost: list[Callable[[str, str], None]] = []
         fleet.keep_if(self._may_be_wanted)
 
@@ -104,7 +103,8 @@ class ControlPlane:
     async def wait_settled(self) -> None:
         """Return once `settled` holds."""
         while not self.settled:
-            await asyncio.sleep(SETTLED_LOOK_SECONDS)
+            await self._progress.wait()
+            self._progress.clear()
 
     def problems(self) -> Mapping[str, Mapping[str, str]]:
         """Sentences about sources by model and path."""
@@ -147,6 +147,7 @@ class ControlPlane:
         self.publisher.publish_soon()
 
     def observed(self, model: str, status: VersionStatus, path: str, servable: Servable | None) -> None:
+        self._progress.set()
         self._observations.version(model, status, path, servable)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -187,7 +188,13 @@ class ControlPlane:
             source.change(record.base_path, policy)
             return
         source = ModelSource(
-            manager, record.base_path, policy, self._rules, self._executor, self._observations.problem
+            manager,
+            record.base_path,
+            policy,
+            self._rules,
+            self._executor,
+            on_problem=self._observations.problem,
+            on_look=self._progress.set,
         )
         self._sources[name] = source
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")

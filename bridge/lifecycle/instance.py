@@ -273,7 +273,7 @@ class InstanceController:
         async with self._locks[name]:
             try:
                 if self._instance is not None:
-                    await self._instance.unload(name, self._limits.unload_timeout)
+                    await self._instance.abandon(name)
             except BridgeError as error:
                 logger.warning("unloading the dead %s from instance %s failed: %s", name, self.name, error)
         self.kick()

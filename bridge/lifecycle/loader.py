@@ -1,4 +1,4 @@
-"""Brings one version onto the fleet, with TF Serving's retries for the model's faults and patience for the platform's."""
+"""Brings one version onto the fleet: TF Serving's retries for the model's faults, patience for the platform's."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PlatformTrouble = Callable[[str, int, str], None]
 
 
 class Loader:
-    """Loads versions. A failure that is the model's counts against the retries; one that is the platform's never does."""
+    """Loads versions. A failure of the model counts against the retries; one of the platform never does."""
 
     def __init__(
         self,

@@ -137,7 +137,7 @@ class ModelManager:
     def settled(self) -> bool:
         """A version serves, or every one that is wanted ended in error."""
         phases = [item.phase for item in self._managed.values() if item.aspired]
-        return Phase.READY in phases or bool(phases) and all(phase is Phase.ERROR for phase in phases)
+        return Phase.READY in phases or (bool(phases) and all(phase is Phase.ERROR for phase in phases))
 
     def _set_aspired(self, managed: _Managed, aspired: bool) -> None:
         managed.aspired = aspired
@@ -228,5 +228,3 @@ class ModelManager:
         for label, version in self._wanted_labels.items():
             if version in ready:
                 self._assigned[label] = version
-
-

@@ -8,8 +8,8 @@ from dataclasses import replace
 from bridge.errors import Code
 from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import Servable
-from bridge.registry.registry import Registry
 from bridge.registry.records import Actor, InstanceState
+from bridge.registry.registry import Registry
 from bridge.serving.routes import InstanceRoute, VersionState, VersionStatus
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,8 @@ class Observations:
             self._remove_copy(servable.triton_name, instance, "unloaded")
 
     def instance(self, name: str, up: bool, reason: str) -> None:
-        logger.log(logging.INFO if up else logging.WARNING, "instance %s is %s", name, "up" if up else f"down: {reason}")
+        level = logging.INFO if up else logging.WARNING
+        logger.log(level, "instance %s is %s", name, "up" if up else f"down: {reason}")
         self._recorder.record(
             self._registry.record_instance_state,
             name,

@@ -76,4 +76,5 @@ def _signature(signature: Signature) -> SignatureRoute:
 
 
 def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[TensorRoute, ...]:
-    return tuple(TensorRoute(spec.alias, spec.tensor, spec.dtype) for spec in sorted(specs, key=lambda item: item.alias))
+    ordered = sorted(specs, key=lambda spec: spec.alias)
+    return tuple(TensorRoute(spec.alias, spec.tensor, spec.dtype) for spec in ordered)

@@ -10,7 +10,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from bridge.lifecycle.model import ModelManager
-from model_repo_sync.policy import Latest, Policy, Specific, aspired
+from model_repo_sync.policy import Policy, aspired
+from model_repo_sync.policy import scan as scan_for
 from model_repo_sync.sources import BasePathError, Scan, Scanner, VersionDirectory, parse_version
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,9 @@ class ModelSource:
         policy: Policy,
         rules: SourceRules,
         executor: Executor,
+        *,
         on_problem: ProblemListener,
+        on_look: Callable[[], None],
     ) -> None:
         self.base_path = base_path
         self.policy = policy
@@ -54,6 +57,7 @@ class ModelSource:
         self._rules = rules
         self._executor = executor
         self._on_problem = on_problem
+        self._on_look = on_look
         self._scanner = Scanner()
         self._kick = asyncio.Event()
 
@@ -84,7 +88,7 @@ class ModelSource:
         base_path, policy = self.base_path, self.policy
         loop = asyncio.get_running_loop()
         try:
-            scan = await loop.run_in_executor(self._executor, self._scan, base_path, policy)
+            scan = await loop.run_in_executor(self._executor, scan_for, self._scanner, base_path, policy)
         except BasePathError as error:
             sentence = f"Could not find base path {base_path} for servable {self._manager.name}: {error.reason}"
             self._report({base_path: sentence})
@@ -94,18 +98,14 @@ class ModelSource:
             if (base_path, policy) == (self.base_path, self.policy):
                 self._use(scan)
         self.looked = True
-
-    def _scan(self, base_path: str, policy: Policy) -> Scan:
-        newest = policy.num_versions if isinstance(policy, Latest) else None
-        only = policy.versions if isinstance(policy, Specific) else None
-        return self._scanner.scan(base_path, newest=newest, only=only)
+        self._on_look()
 
     def _use(self, scan: Scan) -> None:
         problems = {problem.path: problem.sentence for problem in scan.problems}
         picked = aspired(self._offered(scan), self.policy, self._manager.name)
         for number, sentence in enumerate(picked.warnings):
             problems[f"{self.base_path}#{number}"] = sentence
-        if not scan.versions and not scan.problems:
+        if not scan.versions and not problems:
             problems[self.base_path] = (
                 f"No versions of servable {self._manager.name} found under base path {self.base_path}. "
                 "Did you forget to name your leaf directory as a number (eg. '/1/')?"

@@ -67,7 +67,9 @@ class _StateCollector(Collector):
 
     def _versions(self) -> Metric:
         family = GaugeMetricFamily(
-            "bridge_model_versions", "Versions by model and state, as GetModelStatus shows them", labels=("model", "state")
+            "bridge_model_versions",
+            "Versions by model and state, as GetModelStatus shows them",
+            labels=("model", "state"),
         )
         for model in self._plane.publisher.routes.models.values():
             for state, count in Tally(status.state.name for status in model.statuses).items():
