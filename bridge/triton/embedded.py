@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -205,7 +204,6 @@ class EmbeddedTriton:
         wheel = locate(host)
         environment.check_path(self._state.path, "name another --state_dir")
         environment.check_path(self._repository, "name another repository directory")
-        environment.check_path(Path(sys.prefix), "make the Python environment elsewhere")
         backends.build(self._state.backends_path, wheel, self._runner)
         self._repository.mkdir(parents=True, exist_ok=True)
         self._empty_cwd()
