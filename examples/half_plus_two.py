@@ -1,13 +1,13 @@
-"""Writes TF Serving's example model with TensorFlow: half_plus_two.py DIRECTORY [BIAS]
+"""Writes TF Serving's example model with TensorFlow: half_plus_two.py [--bias BIAS] DIRECTORY...
 
-y = 0.5 x + BIAS (2), with the classify and regress signatures that TF Serving's model of this name has. The directory
-appears whole, as a version directory that somebody drops into a served base path has to.
+y = 0.5 x + BIAS (2 for the first directory, 1 more for each further one), with the classify and regress signatures that
+TF Serving's model of this name has. A directory appears whole, as one that is dropped into a served base path has to.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,5 +69,14 @@ def signature(method: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
     )
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Writes half_plus_two as a SavedModel.")
+    parser.add_argument("directory", type=Path, nargs="+")
+    parser.add_argument("--bias", type=float, default=2.0)
+    arguments = parser.parse_args()
+    for position, directory in enumerate(arguments.directory):
+        export(directory, arguments.bias + position)
+
+
 if __name__ == "__main__":
-    export(Path(sys.argv[1]), *(float(bias) for bias in sys.argv[2:]))
+    main()
