@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from bridge.lifecycle.model import ModelManager
-from model_repo_sync.policy import Policy, aspired
+from model_repo_sync.policy import Policy, Specific, aspired
 from model_repo_sync.policy import scan as scan_for
 from model_repo_sync.sources import BasePathError, Scan, Scanner, VersionDirectory, parse_version
 
@@ -111,10 +111,14 @@ class ModelSource:
                 "Did you forget to name your leaf directory as a number (eg. '/1/')?"
             )
         self._report(problems)
-        if not picked.versions and self._rules.keep_when_empty and self._manager.ready_versions() and not scan.versions:
+        if not picked.versions and self._keeps():
             return
         self.settled = True
         self._manager.aspire(picked.versions)
+
+    def _keeps(self) -> bool:
+        """Whether what serves stays although nothing is offered; a policy that names no version means just that."""
+        return self._rules.keep_when_empty and self.policy != Specific() and bool(self._manager.ready_versions())
 
     def _offered(self, scan: Scan) -> Sequence[VersionDirectory]:
         """Complete versions, and those that serve already although their directory is being rewritten."""

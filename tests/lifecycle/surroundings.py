@@ -1,4 +1,4 @@
-"""A control plane reduced to what a model's manager sees of it. It stands in for Triton: loads end when a test says so."""
+"""A control plane reduced to what a model's manager sees. It stands in for Triton: loads end when a test says so."""
 
 from __future__ import annotations
 

@@ -1,0 +1,123 @@
+"""Base paths that come, go and break, on a real file system."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bridge.lifecycle.source import ModelSource, SourceRules
+from model_repo_sync.policy import All, Latest, Policy, Specific
+from tests.lifecycle.surroundings import FakeSurroundings
+from tests.model_repo_sync.builders import saved_model, write
+
+
+class Look:
+    """A source over `base`, with the problems that it told of, in order; None marks the end of one."""
+
+    def __init__(self, base: Path, policy: Policy, *, keep: bool, executor: ThreadPoolExecutor) -> None:
+        self.around = FakeSurroundings()
+        self.told: list[tuple[str, str | None]] = []
+        self.source = ModelSource(
+            self.around.manager,
+            str(base),
+            policy,
+            SourceRules(poll_wait=1, keep_when_empty=keep),
+            executor,
+            on_problem=lambda model, path, sentence: self.told.append((path, sentence)),
+            on_look=lambda: None,
+        )
+
+    async def again(self) -> None:
+        """Look once more and let every load that it asks for succeed."""
+        await self.source.look()
+        await self.around.turn()
+        while self.around.loads:
+            await self.around.finish(max(self.around.loads))
+        for version in list(self.around.unloads):
+            await self.around.let_go(version)
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    for name in ("1", "2"):
+        write(tmp_path / "m" / name)
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    ("policy", "serving"),
+    [(Latest(), [2]), (Latest(5), [1, 2]), (All(), [1, 2]), (Specific((1,)), [1]), (Specific((1, 7)), [1])],
+)
+async def test_policies(base: Path, executor: ThreadPoolExecutor, policy: Policy, serving: list[int]) -> None:
+    look = Look(base, policy, keep=True, executor=executor)
+    await look.again()
+    assert look.around.serving() == serving
+    assert look.source.settled
+
+
+@pytest.mark.parametrize(("keep", "serving"), [(True, [2]), (False, [])])
+async def test_an_emptied_base_path(base: Path, executor: ThreadPoolExecutor, keep: bool, serving: list[int]) -> None:
+    look = Look(base, Latest(), keep=keep, executor=executor)
+    await look.again()
+    for directory in base.iterdir():
+        shutil.rmtree(directory)
+    await look.again()
+    assert look.around.serving() == serving
+
+
+async def test_naming_no_version_unloads_everything(base: Path, executor: ThreadPoolExecutor) -> None:
+    look = Look(base, Latest(), keep=True, executor=executor)
+    await look.again()
+    look.source.change(str(base), Specific())
+    await look.again()
+    assert look.around.serving() == []
+
+
+async def test_a_removed_base_path_takes_nothing_away_and_is_told_once(
+    base: Path, executor: ThreadPoolExecutor
+) -> None:
+    look = Look(base, Latest(), keep=False, executor=executor)
+    await look.again()
+    base.rename(base.with_name("gone"))
+    for _ in range(3):
+        await look.again()
+    assert look.around.serving() == [2]
+    sentence = f"Could not find base path {base} for servable m: No such file or directory"
+    assert look.told == [(str(base), sentence)]
+    base.with_name("gone").rename(base)
+    await look.again()
+    assert look.told[1:] == [(str(base), None)]
+
+
+async def test_a_served_version_that_is_being_rewritten_stays(base: Path, executor: ThreadPoolExecutor) -> None:
+    look = Look(base, Latest(), keep=False, executor=executor)
+    await look.again()
+    whole = (base / "2" / "saved_model.pb").read_bytes()
+    (base / "2" / "saved_model.pb").write_bytes(whole[: len(whole) // 2] + b"\xff")
+    await look.again()
+    assert look.around.serving() == [2]
+    assert [path for path, _ in look.told] == [str(base / "2")]
+
+
+async def test_a_half_copied_version_is_served_once_it_is_whole(base: Path, executor: ThreadPoolExecutor) -> None:
+    look = Look(base, Latest(), keep=False, executor=executor)
+    await look.again()
+    (base / "3").mkdir()
+    await look.again()
+    await look.again()
+    assert look.around.serving() == [2]
+    assert [path for path, _ in look.told] == [str(base / "3")]
+    (base / "3" / "saved_model.pb").write_bytes(saved_model())
+    await look.again()
+    assert look.around.serving() == [3]
+    assert look.told[-1] == (str(base / "3"), None)
