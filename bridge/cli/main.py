@@ -9,6 +9,7 @@ import click
 from bridge import __version__
 
 COMMANDS = {
+    "db": "bridge.cli.db:db",
     "serve": "bridge.cli.serve:serve",
 }
 """Commands by name. A module is imported only when its command is called, so that each starts fast."""

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.clock import Clock
+from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.registry import canonical
 from bridge.registry.events import Event
 from bridge.registry.records import Actor, EventRecord
@@ -31,11 +32,16 @@ class Journal:
     """Appends to and reads the events table. `key` is the audit key, None for a chain without macs."""
 
     def __init__(self, clock: Clock, key: bytes | None = None) -> None:
+        if key is not None and not key:
+            raise InvalidArgument("The audit key is empty.")
         self._clock = clock
         self._key = key
 
     def append(self, connection: Connection, happened: Sequence[Event], actor: Actor) -> None:
-        """Append `happened` in order. The caller holds the events lock and commits next."""
+        """Append `happened` in order. The caller holds the events lock and commits next.
+
+        Raises FailedPrecondition without the key of a history that has one.
+        """
         seq, at, head = self._head(connection)
         at = max(self._clock.now(), at)
         for number, event in enumerate(happened, start=seq + 1):
@@ -80,9 +86,12 @@ class Journal:
         return unsealed if self._key is not None and not sealed else None
 
     def _head(self, connection: Connection) -> tuple[int, int, str]:
-        query = sa.select(events.c.seq, events.c.at, events.c.hash).order_by(events.c.seq.desc()).limit(1)
-        row = connection.execute(query).one_or_none()
-        return (row.seq, row.at, row.hash) if row else (FIRST - 1, 0, GENESIS)
+        row = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()
+        if row is None:
+            return FIRST - 1, 0, GENESIS
+        if row.mac is not None and self._key is None:
+            raise FailedPrecondition("The history is authenticated with an audit key; give it by --audit_key_file.")
+        return row.seq, row.at, row.hash
 
     def _mac(self, head: str) -> str | None:
         return hmac.new(self._key, head.encode(), hashlib.sha256).hexdigest() if self._key is not None else None

@@ -62,6 +62,7 @@ class Registry:
         or if the database belongs to another deployment.
         """
         clock = clock or SystemClock()
+        journal = Journal(clock, audit_key)
         database = Database.connect(url)
         try:
             schema.require_current(database)
@@ -69,7 +70,6 @@ class Registry:
         except BaseException:
             database.close()
             raise
-        journal = Journal(clock, audit_key)
         return cls(database, Transactions(database, clock, journal), journal, identity)
 
     def close(self) -> None:

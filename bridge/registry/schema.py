@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 UPGRADER = Actor("bridge", "CLI")
 
+BASE = "base"
+"""Alembic's name for no tables at all."""
+
 EMPTY = ""
 """The revision of a database without our tables."""
 
@@ -70,6 +73,7 @@ def upgrade(
     `migrate`, since other bridges may use it. Raises FailedPrecondition for that, and for a newer schema always.
     """
     clock = clock or SystemClock()
+    journal = Journal(clock, audit_key)
     target = head() if revision == "head" else revision
     with closing(Database.connect(url)) as database:
         before = _status(database)
@@ -82,19 +86,41 @@ def upgrade(
         def work(connection: Connection) -> None:
             command.upgrade(_on(connection, _config()), target)
             database.lock(connection, EVENTS_LOCK)
-            Journal(clock, audit_key).append(connection, [DatabaseMigrated(before.revision, target)], actor)
+            journal.append(connection, [DatabaseMigrated(before.revision, target)], actor)
 
         database.alter(work)
         return _status(database)
 
 
-def downgrade(url: str, revision: str = "base", *, destroy_history: bool = False) -> SchemaStatus:
-    """Take the schema back to `revision`. Raises FailedPrecondition while events exist unless `destroy_history`."""
+def downgrade(
+    url: str,
+    revision: str = BASE,
+    *,
+    destroy_history: bool = False,
+    actor: Actor = UPGRADER,
+    clock: Clock | None = None,
+    audit_key: bytes | None = None,
+) -> SchemaStatus:
+    """Take the schema back to `revision`.
+
+    Raises FailedPrecondition while events exist unless `destroy_history`, InvalidArgument for an unknown revision.
+    """
+    if revision not in {BASE, *_revisions()}:
+        raise InvalidArgument(f"There is no schema revision '{revision}'.")
+    journal = Journal(clock or SystemClock(), audit_key)
     with closing(Database.connect(url)) as database:
-        _refuse_newer(_status(database))
+        before = _status(database)
+        _refuse_newer(before)
         config = _config()
         config.attributes["destroy_history"] = destroy_history
-        database.alter(lambda connection: command.downgrade(_on(connection, config), revision))
+
+        def work(connection: Connection) -> None:
+            command.downgrade(_on(connection, config), revision)
+            if revision != BASE:
+                database.lock(connection, EVENTS_LOCK)
+                journal.append(connection, [DatabaseMigrated(before.revision, revision)], actor)
+
+        database.alter(work)
         return _status(database)
 
 
@@ -136,13 +162,15 @@ def _config() -> Config:
 
 def _status(database: Database) -> SchemaStatus:
     revision = database.read(_revision)
-    script = ScriptDirectory.from_config(_config())
-    known = revision == EMPTY or revision in {item.revision for item in script.walk_revisions()}
-    return SchemaStatus(database.name, revision, str(script.get_current_head()), known)
+    return SchemaStatus(database.name, revision, head(), known=revision in {EMPTY, *_revisions()})
 
 
 def _revision(connection: Connection) -> str:
     return MigrationContext.configure(connection).get_current_revision() or EMPTY
+
+
+def _revisions() -> set[str]:
+    return {item.revision for item in ScriptDirectory.from_config(_config()).walk_revisions()}
 
 
 def _refuse_newer(found: SchemaStatus) -> None:

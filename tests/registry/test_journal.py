@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from bridge.errors import Internal
+from bridge.errors import FailedPrecondition, Internal, InvalidArgument
 from bridge.registry import Actor, ModelSpec, Owner, Registry
 from bridge.registry.database import Database
 from bridge.registry.events import ServerStarted, ServerStopped
@@ -152,8 +152,11 @@ def test_macs_cannot_be_left_out(open_registry: Callable[..., Registry], databas
     keyed = open_registry(audit_key=KEY)
     assert keyed.verify_chain() == 1, "nothing is attested yet"
     keyed.append(ServerStopped("SIGTERM"), actor)
-    open_registry().append(ServerStopped("without the key"), actor)
-    assert keyed.verify_chain() == 3
+    with pytest.raises(FailedPrecondition, match="give it by --audit_key_file"):
+        open_registry().append(ServerStopped("without the key"), actor)
+    assert keyed.verify_chain() is None
+    with pytest.raises(InvalidArgument, match="The audit key is empty"):
+        open_registry(audit_key=b"")
     tamper(database, "update events set mac = null")
     assert keyed.verify_chain() == 1
 

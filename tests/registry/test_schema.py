@@ -83,6 +83,19 @@ def test_downgrade_with_history_needs_to_be_told(empty_url: str) -> None:
     assert schema.upgrade(empty_url).current
 
 
+def test_a_downgrade_by_a_step_is_an_event(empty_url: str, database: Database) -> None:
+    schema.upgrade(empty_url)
+    assert schema.downgrade(empty_url, "0001", destroy_history=True).revision == "0001"
+    assert schema.upgrade(empty_url, migrate=True).current
+    with closing(Registry.open(empty_url)) as registry:
+        assert [(event.before, event.after) for event in registry.events()] == [
+            (None, {"revision": "0002"}),
+            ({"revision": "0002"}, {"revision": "0001"}),
+            ({"revision": "0001"}, {"revision": "0002"}),
+        ]
+        assert registry.verify_chain() is None
+
+
 def test_alembic_there_and_back(empty_url: str) -> None:
     assert alembic(empty_url, "upgrade", "head").returncode == 0
     assert alembic(empty_url, "downgrade", "base").returncode == 0

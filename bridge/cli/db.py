@@ -1,0 +1,136 @@
+"""`bridge db`: the schema of the registry's database, and copies of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bridge.errors import BridgeError, FailedPrecondition
+from bridge.registry import schema
+from bridge.registry.database import sqlite_url
+from bridge.registry.records import Actor
+from bridge.settings import Settings
+from bridge.state_dir import StateDir
+
+ACTOR = Actor("bridge db", "CLI")
+
+
+class Location:
+    """The database that the options name: a URL, or the SQLite file of a state directory."""
+
+    def __init__(self, database_url: str, state_dir: str) -> None:
+        self._state = None if database_url else StateDir(state_dir)
+        self.url = database_url or sqlite_url(StateDir(state_dir).database_path)
+
+    def require(self) -> None:
+        """Raise FailedPrecondition if the state directory has no database."""
+        if self._state is not None and not self._state.database_path.exists():
+            raise FailedPrecondition(f"There is no database '{self._state.database_path}'.")
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the state directory, so that no server uses the database meanwhile. Raises FailedPrecondition."""
+        if self._state is None:
+            yield
+            return
+        self._state.acquire()
+        try:
+            yield
+        finally:
+            self._state.release()
+
+
+class DatabaseGroup(click.Group):
+    """Tells errors of the bridge in one line, with exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BridgeError as error:
+            raise click.ClickException(error.message) from error
+
+
+@click.group(cls=DatabaseGroup)
+@click.option("--database_url", envvar="BRIDGE_DATABASE_URL", default="", help="SQLAlchemy URL of the registry.")
+@click.option(
+    "--state_dir",
+    envvar="BRIDGE_STATE_DIR",
+    default=Settings().state_dir,
+    show_default=True,
+    help="Directory of the SQLite database; not used with --database_url.",
+)
+@click.pass_context
+def db(ctx: click.Context, database_url: str, state_dir: str) -> None:
+    """Show, migrate and copy the registry's database."""
+    ctx.obj = Location(database_url, state_dir)
+
+
+@db.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def status(location: Location, as_json: bool) -> None:
+    """Print the schema's revision; exit with 2 if this release needs another one."""
+    found = schema.status(location.url)
+    tell(found, as_json)
+    if not found.current:
+        click.get_current_context().exit(2)
+
+
+audit_key_option = click.option(
+    "--audit_key_file", type=click.Path(path_type=Path), help="Key of the history, where it has one."
+)
+
+
+@db.command()
+@audit_key_option
+@click.pass_obj
+def upgrade(location: Location, audit_key_file: Path | None) -> None:
+    """Make the tables, or bring them up to date; a SQLite file is copied first."""
+    key = read_key(audit_key_file)
+    with location.exclusive():
+        tell(schema.upgrade(location.url, migrate=True, actor=ACTOR, audit_key=key))
+
+
+@db.command()
+@click.option("--revision", default="base", show_default=True, help="Revision to go back to; base drops every table.")
+@click.option("--destroy-history", is_flag=True, help="Go on although events are recorded.")
+@audit_key_option
+@click.pass_obj
+def downgrade(location: Location, revision: str, destroy_history: bool, audit_key_file: Path | None) -> None:
+    """Take the schema back. Refused while events exist, unless --destroy-history."""
+    location.require()
+    key = read_key(audit_key_file)
+    with location.exclusive():
+        tell(schema.downgrade(location.url, revision, destroy_history=destroy_history, actor=ACTOR, audit_key=key))
+
+
+@db.command()
+@click.argument("target", required=False, type=click.Path(path_type=Path))
+@click.pass_obj
+def backup(location: Location, target: Path | None) -> None:
+    """Copy a SQLite database, also one in use, to TARGET or beside itself, and print the copy's path."""
+    click.echo(schema.backup(location.url, target))
+
+
+def tell(found: schema.SchemaStatus, as_json: bool = False) -> None:
+    if as_json:
+        click.echo(json.dumps({**asdict(found), "current": found.current}))
+        return
+    advice = "" if found.current else f" (this release needs {found.head})"
+    click.echo(f"{found.database}: schema {found.revision or 'none'}{advice}")
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """The audit key in a file, without white space around it."""
+    if path is None:
+        return None
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise FailedPrecondition(f"The audit key file '{path}' cannot be read: {error.strerror}.") from error
