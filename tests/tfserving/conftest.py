@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from bridge.serving.routes import Routes
 from tests.serving import snapshots
+from tests.support.official_client import OfficialClient
 from tests.tfserving.server_thread import ServerThread
 
 Answer = dict[str, Any]
@@ -50,22 +50,8 @@ def server() -> Iterator[ServerThread]:
 @pytest.fixture(scope="session")
 def ask(server: ServerThread) -> Iterator[Ask]:
     """The official client, in a process of its own: `ask("predict", spec={...}, ...)`."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.tfserving.official_client", server.address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline()) == {"ready": True}
-
-        def ask(rpc: str, **question: Any) -> Answer:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            print(json.dumps({"rpc": rpc, **question}), file=process.stdin, flush=True)
-            answer: Answer = json.loads(process.stdout.readline())
-            return answer
-
-        yield ask
-        process.stdin.close()
-        assert process.wait(10) == 0
+    with OfficialClient() as client:
+        yield partial(client.ask, server.address)
 
 
 def request(

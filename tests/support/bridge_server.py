@@ -1,0 +1,243 @@
+"""`bridge serve` as a child process: free ports, a state directory and a log of its own.
+
+    with BridgeServer(tmp_path, "--model_name=half", f"--model_base_path={tmp_path}/half") as server:
+        server.grpc, server.rest, server.admin            # HOST:PORT each
+        server.get_json("/api/v1/models")
+        server.kill(); server.start()                     # the same ports, state and flags
+
+Everything that it started has ended when the block is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tests.support import processes
+from tests.support.processes import Process
+from tests.support.waiting import wait_for
+
+READY_SECONDS = 60.0
+END_SECONDS = 20.0
+STUB = "triton_python_backend_stub"
+READY = re.compile(r"^READY grpc=(\d+) rest=(\d+)$", re.MULTILINE)
+PR_SET_PDEATHSIG = 1
+
+
+class HttpAnswer(NamedTuple):
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        """The sentence of an error answer."""
+        return str(self.json["error"])
+
+
+class BridgeServer:
+    """One server; ports, state directory and flags stay over its lives. Start it on the main thread."""
+
+    def __init__(self, directory: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.state_dir = directory / "state"
+        self.log = directory / "bridge.log"
+        self.flags = list(flags)
+        self.ports = dict(zip(("port", "rest_api_port", "admin_port"), free_ports(3), strict=True))
+        self._environment = {**os.environ, **(environment or {})}
+        self._output = directory / "bridge.out"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def grpc(self) -> str:
+        return f"127.0.0.1:{self.ports['port']}"
+
+    @property
+    def rest(self) -> str:
+        return f"127.0.0.1:{self.ports['rest_api_port']}"
+
+    @property
+    def admin(self) -> str:
+        return f"127.0.0.1:{self.ports['admin_port']}"
+
+    @property
+    def process(self) -> Process:
+        """The serving process."""
+        pid = self._running().pid
+        [found] = [process for process in self.processes() if process.pid == pid]
+        return found
+
+    def launch(self) -> Self:
+        """Start without waiting for READY."""
+        assert self._process is None or self._process.poll() is not None, "the server runs already"
+        command = [str(Path(sys.executable).with_name("bridge")), "serve", f"--state_dir={self.state_dir}"]
+        command += [f"--{name}={port}" for name, port in self.ports.items()] + self.flags
+        self._output.write_bytes(b"")
+        with self._output.open("ab") as output, self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                env=self._environment,
+                preexec_fn=_die_with_parent,
+            )
+        return self
+
+    def start(self, seconds: float = READY_SECONDS) -> Self:
+        """Start and wait for READY. Fails with the end of the log."""
+        self.launch()
+        self.wait_ready(seconds)
+        return self
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not READY.search(self._output.read_text()):
+            ended = self._running().poll()
+            assert ended is None, f"the server ended with {ended}:\n{self.tail()}"
+            assert time.monotonic() < deadline, f"the server is not ready after {seconds:g} s:\n{self.tail()}"
+            time.sleep(0.01)
+
+    def signal(self, number: signal.Signals) -> None:
+        self._running().send_signal(number)
+
+    def wait(self, seconds: float = END_SECONDS) -> int:
+        """The exit code of the serving process."""
+        return self._running().wait(seconds)
+
+    def terminate(self, seconds: float = END_SECONDS) -> int:
+        """SIGTERM; the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def kill(self) -> None:
+        """kill -9 of the serving process alone."""
+        self._running().kill()
+        self._running().wait(END_SECONDS)
+
+    def close(self) -> None:
+        """End the server and whatever it left."""
+        if self._process is not None and self._process.poll() is None:
+            self.signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.wait()
+        for process in self.processes():
+            process.kill()
+        if self._process is not None:
+            self._process.wait(END_SECONDS)
+        for left in self.shared_memory():
+            left.unlink(missing_ok=True)
+
+    def processes(self) -> list[Process]:
+        """Everything alive that belongs to this server: itself, its tritonserver, the stubs."""
+        return processes.naming(str(self.state_dir))
+
+    @property
+    def triton(self) -> Process:
+        """The embedded tritonserver."""
+        [found] = [process for process in self.processes() if process.program == "tritonserver"]
+        return found
+
+    @property
+    def stubs(self) -> list[Process]:
+        """The runners' processes."""
+        return [process for process in self.processes() if process.program == STUB]
+
+    def shared_memory(self) -> list[Path]:
+        """The files in /dev/shm that this server's Triton made."""
+        identity = self.state_dir / "identity"
+        if not identity.exists():
+            return []
+        return sorted(Path("/dev/shm").glob(f"bridge_{identity.read_text().split()[0]}_*"))
+
+    def log_lines(self, *parts: str) -> list[str]:
+        """The log's lines that hold all of `parts`, of all lives."""
+        return [line for line in self.log.read_text().splitlines() if all(part in line for part in parts)]
+
+    def tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log.read_text().splitlines()[-lines:])
+
+    def request(self, method: str, target: str, body: bytes | str = b"", *, to: str = "") -> HttpAnswer:
+        """One HTTP request to the REST port, or to HOST:PORT `to`."""
+        connection = http.client.HTTPConnection(to or self.rest, timeout=30)
+        try:
+            connection.request(method, target, body)
+            response = connection.getresponse()
+            return HttpAnswer(response.status, response.read())
+        finally:
+            connection.close()
+
+    def get_json(self, target: str) -> Any:
+        """What the admin API answers."""
+        answer = self.request("GET", target, to=self.admin)
+        assert answer.status == 200, answer
+        return answer.json
+
+    def change(self, method: str, target: str, body: Any = None) -> HttpAnswer:
+        """A changing call of the admin API."""
+        return self.request(method, target, b"" if body is None else json.dumps(body), to=self.admin)
+
+    def events(self, **filters: str | int) -> list[dict[str, Any]]:
+        """The history, oldest first."""
+        query = "&".join(f"{name}={value}" for name, value in {"limit": 1000, **filters}.items())
+        events: list[dict[str, Any]] = self.get_json(f"/api/v1/events?{query}")["events"]
+        return events[::-1]
+
+    def states(self, model: str) -> dict[int, str]:
+        """The states of a model's versions as REST shows them; empty where the model has none."""
+        answer = self.request("GET", f"/v1/models/{model}")
+        if answer.status == 404:
+            return {}
+        return {int(row["version"]): row["state"] for row in answer.json["model_version_status"]}
+
+    def wait_for_states(self, model: str, states: Mapping[int, str], seconds: float = 20.0) -> None:
+        """Wait until exactly these versions are known, in these states."""
+        wait_for(lambda: self.states(model) == states, seconds, f"{model} is {states}, but {self.states(model)}")
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        if error is not None:
+            print(f"--- end of {self.log}:\n{self.tail()}")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def _die_with_parent() -> None:
+    """A test session that is killed leaves no server behind."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

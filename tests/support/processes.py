@@ -1,0 +1,63 @@
+"""Processes of this machine that belong to one server, found by what their command lines name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+PROCESSES = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process, told from a later one of the same number by its start time."""
+
+    pid: int
+    started: int
+    program: str
+
+    @property
+    def alive(self) -> bool:
+        return _start(self.pid) == self.started
+
+    def kill(self) -> None:
+        """SIGKILL, unless it has ended."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def status(self, field: str) -> int:
+        """A number of /proc/PID/status; sizes are in kB."""
+        for line in (PROCESSES / str(self.pid) / "status").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1])
+        raise KeyError(field)
+
+    def maps(self) -> str:
+        """Every file and region that it has mapped, a line each."""
+        return (PROCESSES / str(self.pid) / "maps").read_text()
+
+
+def naming(text: str) -> list[Process]:
+    """The living processes with `text` somewhere in their command line, this one left out."""
+    found = []
+    for directory in PROCESSES.glob("[0-9]*"):
+        pid = int(directory.name)
+        with contextlib.suppress(OSError):
+            words = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            started = _start(pid)
+            if pid != os.getpid() and started is not None and any(text in word for word in words):
+                found.append(Process(pid, started, os.path.basename(words[0])))
+    return found
+
+
+def _start(pid: int) -> int | None:
+    """When a process started, in clock ticks; None where there is none or it waits for its parent only."""
+    try:
+        state, *fields = (PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state in "ZX" else int(fields[18])
