@@ -170,7 +170,6 @@ class Application:
                 given.models,
                 actor,
                 takeover=self._settings.config_takeover,
-                polled=False,
             )
             return
         await thread.call(
