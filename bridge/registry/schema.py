@@ -84,6 +84,9 @@ def upgrade(
             _prepare(url, database, before, migrate, clock)
 
         def work(connection: Connection) -> None:
+            # Another bridge may have migrated while this one waited for the schema's lock.
+            if _revision(connection) == target:
+                return
             command.upgrade(_on(connection, _config()), target)
             database.lock(connection, EVENTS_LOCK)
             journal.append(connection, [DatabaseMigrated(before.revision, target)], actor)

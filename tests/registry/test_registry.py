@@ -100,3 +100,24 @@ def test_a_postgresql_that_goes_and_comes_back(own_server: PostgresServer, actor
     assert registry.set_label("m", "l", 1, actor)
     assert registry.verify_chain() is None
     registry.close()
+
+
+@pytest.mark.parametrize("dialect", [pytest.param("postgresql", marks=pytest.mark.integration)], indirect=True)
+def test_a_role_that_may_only_add_to_the_history(url: str, postgres: PostgresServer, actor: Actor) -> None:
+    """The bridge needs no more: then not even its own role can switch the triggers off."""
+    name = url.rpartition("/")[2]
+    for statement in (
+        "drop role if exists restricted",
+        "create role restricted login",
+        "grant usage on schema public to restricted",
+        "grant select, insert, update, delete on all tables in schema public to restricted",
+        "revoke update, delete, truncate on events from restricted",
+    ):
+        postgres.execute(name, statement)
+    registry = Registry.open(url.replace("postgres@", "restricted@"))
+    registry.apply_config("flags", "h", "text", [ModelSpec("m", "/m", labels={"stable": 1})], actor)
+    registry.set_label("m", "stable", 2, actor)
+    registry.end_of_process(actor)
+    assert registry.verify_chain() is None
+    registry.close()
+    postgres.execute(name, "drop owned by restricted; drop role restricted")

@@ -74,6 +74,14 @@ def test_upgrade_is_an_event_and_happens_once(empty_url: str) -> None:
         assert registry.verify_chain() is None
 
 
+def test_bridges_that_start_together_migrate_once(empty_url: str) -> None:
+    program = f"from bridge.registry import schema; schema.upgrade({empty_url!r})"
+    starts = [subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE) for _ in range(3)]
+    assert [start.communicate()[1] for start in starts] == [b""] * 3
+    with closing(Registry.open(empty_url)) as registry:
+        assert [event.action for event in registry.events()] == ["database migrated"]
+
+
 def test_downgrade_with_history_needs_to_be_told(empty_url: str) -> None:
     schema.upgrade(empty_url)
     with pytest.raises(FailedPrecondition, match="could lose the 1 recorded events"):

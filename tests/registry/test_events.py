@@ -1,0 +1,108 @@
+"""The catalogue of events: what each says of its subject before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bridge.registry import canonical
+from bridge.registry import events as e
+
+WANTED = {"base_path": "/m"}
+LOADED: dict[str, Any] = {"model": "m", "version": 1, "instance": "i", "triton_name": "t", "size": 7}
+OBSERVED: dict[str, Any] = {"version": 1, "code": 0, "message": "", "path": "/m/1", "fingerprint": "f", "size": 7}
+START = e.VersionObserved("m", 1, 10, 0, "", "/m/1", "f", 7)
+
+EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
+    (
+        e.ConfigApplied("file", "h", 2, {}, {"m": WANTED}),
+        "config applied",
+        "server",
+        {"models": {}},
+        {"origin": "file", "content_hash": "h", "revision": 2, "models": {"m": WANTED}},
+    ),
+    (
+        e.ConfigRejected("file", "h", 2, "typo"),
+        "config rejected",
+        "server",
+        None,
+        {"origin": "file", "content_hash": "h", "revision": 2, "error": "typo"},
+    ),
+    (e.ModelAdded("m", WANTED), "model added", "model:m", None, WANTED),
+    (e.ModelChanged("m", {}, WANTED), "model changed", "model:m", {}, WANTED),
+    (e.ModelRemoved("m", WANTED), "model removed", "model:m", WANTED, None),
+    (e.PolicySet("m", {}, {"all": {}}), "policy set", "model:m", {"policy": {}}, {"policy": {"all": {}}}),
+    (e.LabelSet("m", "l", None, 1), "label set", "label:m/l", None, {"version": 1}),
+    (e.LabelSet("m", "l", 1, 2), "label set", "label:m/l", {"version": 1}, {"version": 2}),
+    (e.LabelRemoved("m", "l", 2), "label removed", "label:m/l", {"version": 2}, None),
+    (START, "version observed", "model:m", None, OBSERVED | {"state": "START"}),
+    (
+        e.VersionObserved("m", 1, 50, 3, "no such op", "/m/1", "f", 7, START),
+        "version observed",
+        "model:m",
+        OBSERVED | {"state": "START"},
+        OBSERVED | {"state": "END", "code": 3, "message": "no such op"},
+    ),
+    (e.CopyLoaded(**LOADED), "copy loaded", "model:m", None, LOADED),
+    (e.CopyLost(**LOADED, cause="died"), "copy lost", "model:m", LOADED, {"cause": "died"}),
+    (
+        e.InstanceRegistered("i", {"grpc": "a"}, {"grpc": "b"}),
+        "instance registered",
+        "instance:i",
+        {"grpc": "a"},
+        {"grpc": "b"},
+    ),
+    *(
+        (kind("i", "x", "y", "why"), action, "instance:i", {"state": "x"}, {"state": "y", "cause": "why"})
+        for kind, action in (
+            (e.InstanceUp, "instance up"),
+            (e.InstanceLost, "instance lost"),
+            (e.InstanceBack, "instance back"),
+            (e.InstanceUnwatched, "instance unwatched"),
+        )
+    ),
+    (e.SourceProblem("model:m", "/m", "odd"), "source problem", "model:m", None, {"path": "/m", "problem": "odd"}),
+    (
+        e.SourceProblem("model:m", "/m", "odder", "odd"),
+        "source problem",
+        "model:m",
+        {"path": "/m", "problem": "odd"},
+        {"path": "/m", "problem": "odder"},
+    ),
+    (e.SourceCleared("model:m", "/m", "odd"), "source cleared", "model:m", {"path": "/m", "problem": "odd"}, None),
+    (
+        e.ServerStarted("0.1", {"port": 1}),
+        "server started",
+        "server",
+        None,
+        {"version": "0.1", "settings": {"port": 1}},
+    ),
+    (e.ServerStopped("SIGTERM"), "server stopped", "server", None, {"cause": "SIGTERM"}),
+    (e.DatabaseMigrated("", "2"), "database migrated", "server", None, {"revision": "2"}),
+    (e.DatabaseMigrated("1", "2"), "database migrated", "server", {"revision": "1"}, {"revision": "2"}),
+    (e.LeadershipTaken("a", 2, None), "leadership taken", "server", None, {"holder": "a", "fence": 2}),
+    (e.LeadershipTaken("a", 2, "b"), "leadership taken", "server", {"holder": "b"}, {"holder": "a", "fence": 2}),
+    (e.LeadershipGiven("a", 2), "leadership given back", "server", {"holder": "a", "fence": 2}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "action", "subject", "before", "after"), EXAMPLES, ids=[type(example[0]).__name__ for example in EXAMPLES]
+)
+def test_what_an_event_says(event: e.Event, action: str, subject: str, before: Any, after: Any) -> None:
+    assert (event.action, event.subject, event.before(), event.after()) == (action, subject, before, after)
+    assert canonical.loads(canonical.dumps(event.after())) == after
+
+
+def test_every_event_has_an_example_and_an_action_of_its_own() -> None:
+    kinds = [kind for kind in subclasses(e.Event) if "action" in vars(kind)]
+    assert set(kinds) == {type(example[0]) for example in EXAMPLES}
+    assert len({kind.action for kind in kinds}) == len(kinds)
+
+
+def subclasses(kind: type[e.Event]) -> Iterator[type[e.Event]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from subclasses(child)
