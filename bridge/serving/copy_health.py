@@ -19,11 +19,10 @@ LONGEST_BACKOFF = 5.0
 
 @dataclass
 class _Breaker:
-    """Open until `retry_at`; then one request may try the copy. `withdrawn` once a snapshot came without the copy."""
+    """Open until `retry_at`; then one request may try the copy."""
 
     retry_at: float
     backoff: float
-    withdrawn: bool = False
 
 
 class CopyHealth:
@@ -33,6 +32,7 @@ class CopyHealth:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._breakers: dict[Copy, _Breaker] = {}
+        self._since: dict[Copy, int] = {}
         self._news = asyncio.Event()
 
     def admits(self, copy: Copy) -> bool:
@@ -56,17 +56,20 @@ class CopyHealth:
         if self._breakers and self._breakers.pop(copy, None) is not None:
             self._tell()
 
-    def observe(self, routes: Routes) -> None:
-        """Learn from a snapshot: forget copies that came back after they were withdrawn, or whose servable is gone."""
-        if self._breakers:
-            published = {item.triton_name: item.instances for item in routes.servables()}
-            for copy, breaker in list(self._breakers.items()):
-                listed = copy.instance in published.get(copy.triton_name, ())
-                if copy.triton_name not in published or (listed and breaker.withdrawn):
-                    del self._breakers[copy]
-                elif not listed:
-                    breaker.withdrawn = True
+    def observe(self, routes: Routes, number: int) -> None:
+        """Learn from a snapshot: trust the copies that came back after they were withdrawn. `number` marks the time."""
+        servables = list(routes.servables())
+        listed = {Copy(item.triton_name, name) for item in servables for name in item.instances}
+        for copy in listed - self._since.keys():
+            self._breakers.pop(copy, None)
+        self._since = {copy: self._since.get(copy, number) for copy in listed}
+        names = {item.triton_name for item in servables}
+        self._breakers = {copy: breaker for copy, breaker in self._breakers.items() if copy.triton_name in names}
         self._tell()
+
+    def is_stale(self, copy: Copy, number: int) -> bool:
+        """Whether a call that began at `number` says nothing of `copy`, since that came back later as a new process."""
+        return number < self._since.get(copy, 0)
 
     async def news(self, copies: Iterable[Copy], timeout: float) -> None:
         """Wait until another look at `copies` can pay: a new snapshot, a copy that answered, the end of a back-off."""

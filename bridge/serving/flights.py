@@ -81,6 +81,10 @@ class Flights:
             if flight.number < before:
                 flight.fail(error)
 
+    def count(self, copy: Copy) -> int:
+        """The calls to `copy` in flight."""
+        return len(self._by_copy.get(copy, ()))
+
     def overdue(self, age: float) -> Iterator[Copy]:
         """The copies whose oldest call is older than `age` seconds."""
         limit = time.monotonic() - age

@@ -37,12 +37,14 @@ Plan = Callable[[ServableRoute], tuple[SignatureRoute, SessionRun]]
 @dataclass(frozen=True, slots=True)
 class InferenceSettings:
     """Times in seconds. `request_timeout` is the deadline of requests whose client set none; copies with a call older
-    than `ping_after` are asked whether they live."""
+    than `ping_after` are asked whether they live. A copy takes `queue_size` calls at a time, those in its queue included.
+    """
 
     recovery_wait: float = 5.0
     request_timeout: float = 3600.0
     ping_after: float = 1.0
     ping_timeout: float = 30.0
+    queue_size: int = 1000
 
 
 class Prediction(NamedTuple):
@@ -73,7 +75,7 @@ class InferenceCore:
         self._watcher: asyncio.Task[None] | None = None
         self._pings: dict[Copy, asyncio.Task[None]] = {}
         view.on_published(legs.observe)
-        view.on_published(self._health.observe)
+        view.on_published(self._observe)
         view.on_lost(self._lost)
 
     def start(self) -> None:
@@ -128,6 +130,10 @@ class InferenceCore:
         return Copy(servable.triton_name, self._legs.least_busy(admitted)) if admitted else None
 
     async def _send(self, routes: Routes, copy: Copy, call: ModelCall, timeout: float) -> list[WireTensor]:
+        if self._flights.count(copy) >= self._settings.queue_size:
+            raise Unavailable(
+                f"{self._settings.queue_size} requests wait for {copy.triton_name}; it takes no more now."
+            )
         flight = self._flights.start(copy)
         try:
             with self._legs.use(routes.instances[copy.instance]) as leg, flight:
@@ -146,6 +152,8 @@ class InferenceCore:
             self._suspect(copy, error, number)
 
     def _suspect(self, copy: Copy, error: CallError, number: int) -> None:
+        if self._health.is_stale(copy, number):
+            return
         self._health.failed(copy, LONGEST_BACKOFF if error.fault is Fault.RUNNER else BACKOFF)
         self._control.report_failure(copy.triton_name, copy.instance, error.message)
         if error.fault is Fault.RUNNER:
@@ -159,6 +167,9 @@ class InferenceCore:
         if self.view.routes is routes:
             copies = [Copy(servable.triton_name, name) for name in servable.instances]
             await self._health.news(copies, remaining)
+
+    def _observe(self, routes: Routes) -> None:
+        self._health.observe(routes, self._flights.next_number())
 
     def _lost(self, triton_name: str, instance: str) -> None:
         copy = Copy(triton_name, instance)

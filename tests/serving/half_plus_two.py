@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
 
 import orjson
 
@@ -15,11 +14,10 @@ from bridge.errors import Code
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
 
-Behaviour = Callable[[ModelCall], None]
-
 
 class FakeLeg:
-    """Answers by output name; `faults` are raised first, one a call. `hold` makes calls wait until it is set."""
+    """Answers by output name. `faults` are raised first, one a call; `hold` makes calls wait until it is set;
+    `late_fault` is raised once, after that wait."""
 
     def __init__(self, instance: InstanceRoute) -> None:
         self.instance = instance
@@ -27,6 +25,7 @@ class FakeLeg:
         self.timeouts: list[float] = []
         self.faults: list[CallError] = []
         self.hold: asyncio.Event | None = None
+        self.late_fault: CallError | None = None
         self.ping_fault: CallError | None = None
         self.cancelled = 0
         self.closed = False
@@ -39,6 +38,9 @@ class FakeLeg:
         if self.faults:
             raise self.faults.pop(0)
         await self._held(timeout)
+        if self.late_fault is not None:
+            late, self.late_fault = self.late_fault, None
+            raise late
         return [answer(call, name) for name in call.outputs]
 
     async def close(self) -> None:

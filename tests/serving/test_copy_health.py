@@ -54,18 +54,26 @@ def test_success_ends_the_avoidance(health: CopyHealth) -> None:
 
 
 def test_a_copy_is_trusted_when_it_was_withdrawn_and_came_back(health: CopyHealth) -> None:
+    health.observe(LISTED, 1)
     health.failed(COPY)
-    health.observe(LISTED)
+    health.observe(LISTED, 2)
     assert not health.admits(COPY)
-    health.observe(WITHDRAWN)
+    health.observe(WITHDRAWN, 3)
     assert not health.admits(COPY)
-    health.observe(LISTED)
+    health.observe(LISTED, 4)
     assert health.admits(COPY)
+
+
+def test_what_began_before_a_copy_came_back_is_stale(health: CopyHealth) -> None:
+    for number, routes in enumerate((LISTED, LISTED, WITHDRAWN, LISTED), start=1):
+        health.observe(routes, 10 * number)
+    assert [health.is_stale(COPY, number) for number in (5, 39, 40, 41)] == [True, True, False, False]
+    assert [health.is_stale(OTHER, number) for number in (5, 10, 39)] == [True, False, False]
 
 
 def test_a_servable_that_is_gone_is_forgotten(health: CopyHealth) -> None:
     health.failed(COPY)
-    health.observe(snapshots.routes())
+    health.observe(snapshots.routes(), 3)
     assert health.admits(COPY)
 
 
@@ -75,7 +83,7 @@ async def test_news_wake_the_waiting(health: CopyHealth, event: str) -> None:
     waiting = asyncio.ensure_future(health.news([COPY], 60))
     await asyncio.sleep(0)
     if event == "snapshot":
-        health.observe(LISTED)
+        health.observe(LISTED, 1)
     else:
         health.succeeded(COPY)
     async with asyncio.timeout(5):

@@ -4,6 +4,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ class Fleet:
         call = PredictCall(spec or ModelSpec("half"), {"x": memoryview(X)}, ())
         return self.core.predict(call, timeout)
 
-    def build(self, **settings: float) -> Fleet:
+    def build(self, **settings: Any) -> Fleet:
         self.core = InferenceCore(self.view, LegPool(self.open_leg), self, InferenceSettings(**settings))
         return self
 
@@ -258,6 +259,34 @@ async def test_a_copy_that_the_control_plane_lost_ends_its_calls(fleet: Fleet) -
     fleet.view.publish(one_copy(2, instances=()))
     fleet.view.publish(one_copy(3))
     assert (await task).version == 1
+
+
+async def test_a_copy_takes_a_bounded_number_of_calls() -> None:
+    fleet = Fleet().build(queue_size=2)
+    fleet.view.publish(one_copy())
+    leg = fleet.leg("one")
+    leg.hold = asyncio.Event()
+    waiting = [asyncio.ensure_future(fleet.predict()) for _ in range(2)]
+    await until(lambda: len(leg.calls) == 2)
+    with pytest.raises(BridgeError, match="^2 requests wait for tfs") as caught:
+        await fleet.predict()
+    assert caught.value.code is Code.UNAVAILABLE
+    leg.hold.set()
+    await asyncio.gather(*waiting)
+
+
+async def test_late_news_of_a_dead_process_do_not_harm_its_successor(fleet: Fleet) -> None:
+    leg = fleet.leg("one")
+    leg.hold = asyncio.Event()
+    task = asyncio.ensure_future(fleet.predict())
+    await until(lambda: len(leg.calls) == 1)
+    fleet.view.publish(one_copy(2, instances=()))
+    fleet.view.publish(one_copy(3))
+    leg.late_fault = fault(Fault.RUNNER, text="Stub process is not healthy.")
+    leg.hold.set()
+    assert (await task).version == 1
+    assert fleet.failures == []
+    assert len(leg.calls) == 2
 
 
 async def test_copies_with_old_calls_are_pinged() -> None:
