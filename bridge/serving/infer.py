@@ -37,7 +37,7 @@ Plan = Callable[[ServableRoute], tuple[SignatureRoute, SessionRun]]
 @dataclass(frozen=True, slots=True)
 class InferenceSettings:
     """Times in seconds. `request_timeout` is the deadline of requests whose client set none; copies with a call older
-    than `ping_after` are asked whether they live. A copy takes `queue_size` calls at a time, those in its queue included.
+    than `ping_after` are asked whether they live. A copy takes `queue_size` calls at a time, waiting ones included.
     """
 
     recovery_wait: float = 5.0

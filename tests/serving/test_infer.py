@@ -268,7 +268,7 @@ async def test_a_copy_takes_a_bounded_number_of_calls() -> None:
     leg.hold = asyncio.Event()
     waiting = [asyncio.ensure_future(fleet.predict()) for _ in range(2)]
     await until(lambda: len(leg.calls) == 2)
-    with pytest.raises(BridgeError, match="^2 requests wait for tfs") as caught:
+    with pytest.raises(BridgeError, match=r"^2 requests wait for tfs") as caught:
         await fleet.predict()
     assert caught.value.code is Code.UNAVAILABLE
     leg.hold.set()
