@@ -14,9 +14,10 @@ from typing import Any
 from bridge import __version__
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
+from bridge.console.hosts import is_loopback
 from bridge.errors import InvalidArgument
 from bridge.http_server import HttpServer
-from bridge.lifecycle import configuration
+from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.fleet import Fleet
@@ -31,7 +32,6 @@ from bridge.lifecycle.source import SourceRules
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
-from bridge.registry.records import Actor
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 from bridge.serving.control import RoutesView
@@ -97,10 +97,8 @@ class Application:
         self._on_close(self._sync(registry.close))
         thread = RegistryThread()
         self._on_close(self._sync(thread.close))
-        actor = Actor("bridge", "CLI")
-        await thread.call(registry.end_of_process, actor)
-        await thread.call(registry.append, ServerStarted(__version__, describe(settings)), actor)
-        await self._configure(registry, thread)
+        await thread.call(registry.end_of_process, STARTER)
+        await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
 
         recorder = Recorder(thread.call)
         observations = Observations(registry, recorder)
@@ -124,7 +122,9 @@ class Application:
         plane.start()
         self._on_close(plane.stop)
         operations = Operations(registry, thread, plane)
-        plane.apply(await thread.call(registry.models))
+        configurator = Configurator(settings, registry, thread, plane)
+        await configurator.start()
+        self._spawn(configurator.poll(), "configuration file")
         ports = await self._open_ports(core, operations, Health(plane, registry, thread), metrics)
         self._state.write_server(ports)
         self._spawn(self._announce(plane, ports), "announcement")
@@ -148,41 +148,6 @@ class Application:
         key = Path(settings.audit_key_file).read_bytes().strip() if settings.audit_key_file else None
         schema.upgrade(url, migrate=settings.migrate, audit_key=key)
         return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
-
-    async def _configure(self, registry: Registry, thread: RegistryThread) -> None:
-        """Make this start's configuration the registry's, unless it is unchanged.
-
-        A configuration that cannot be used is recorded as rejected; what was configured before goes on. Raises its
-        error when nothing was configured before.
-        """
-        given = configuration.from_settings(self._settings)
-        actor = Actor("bridge", "CLI")
-        if given is None:
-            if await thread.call(registry.current_config) is None:
-                raise InvalidArgument("nothing to serve: give --model_base_path or --model_config_file")
-            return
-        if given.error is None:
-            await thread.call(
-                registry.apply_config,
-                configuration.ORIGIN,
-                given.content_hash,
-                given.text,
-                given.models,
-                actor,
-                takeover=self._settings.config_takeover,
-            )
-            return
-        await thread.call(
-            registry.reject_config,
-            configuration.ORIGIN,
-            given.content_hash,
-            given.text,
-            given.error.message,
-            actor,
-        )
-        if await thread.call(registry.current_config) is None:
-            raise given.error
-        logger.error("the configuration is refused, the last good one stays: %s", given.error.message)
 
     def _control_plane(self, deployment: str, observations: Observations) -> ControlPlane:
         settings = self._settings
@@ -280,7 +245,8 @@ class Application:
         settings = self._settings
         ports = {}
         if settings.admin_port:
-            admin = HttpServer(admin_app(operations, health, metrics))
+            local_only = is_loopback(settings.admin_address)
+            admin = HttpServer(admin_app(operations, health, metrics, local_only=local_only))
             ports["admin"] = await admin.start(settings.admin_address, settings.admin_port)
             self._on_close(lambda: admin.stop(1.0))
         if settings.rest_api_port:
@@ -317,9 +283,8 @@ class Application:
 
     async def _record_end(self, registry: Registry, recorder: Recorder, thread: RegistryThread) -> None:
         """The last words in the history, if the database still listens."""
-        actor = Actor("bridge", "CLI")
-        recorder.record(registry.end_of_process, actor)
-        recorder.record(registry.append, ServerStopped(self._cause), actor)
+        recorder.record(registry.end_of_process, STARTER)
+        recorder.record(registry.append, ServerStopped(self._cause), STARTER)
         if not await recorder.flush(FLUSH_SECONDS):
             logger.warning("the registry is away: the end of this server is not recorded")
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bridge.errors import FailedPrecondition, InvalidArgument, NotFound
-from bridge.lifecycle.control_plane import ControlPlane
-from bridge.registry.records import Actor, EventRecord, Instance, Model, Version
+from bridge.errors import Code, InvalidArgument
+from bridge.registry.records import Actor, Copy, EventRecord, Instance, Model, Problem, Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 from bridge.serving.routes import VersionState
 from model_repo_sync.policy import from_json
+
+if TYPE_CHECKING:
+    from bridge.lifecycle.configuration import label_refused
+from bridge.lifecycle.control_plane import ControlPlane
+
+LARGEST_VERSION = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,15 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True)
 class VersionView:
-    """A version as it was observed last. `state` is the name of a ModelVersionStatus.State."""
+    """A version as it was observed last, at `updated_at` (microseconds UTC).
+
+    `state` and `code` are the names of a ModelVersionStatus.State and a canonical code; `instances` hold a copy.
+    """
 
     model: str
     version: int
     state: str
-    code: int
+    code: str
     message: str
     path: str
     fingerprint: str
@@ -80,18 +88,10 @@ class Operations:
 
     async def models(self, name: str | None = None) -> list[ModelView]:
         """All models by name, or the one called `name`. Raises NotFound."""
-        records = await self._thread.call(self._registry.models)
-        versions = await self._thread.call(self._registry.versions)
+        records = await self._records(name)
+        versions = await self._thread.call(self._registry.versions, name)
         problems = await self._thread.call(self._registry.problems)
-        views = []
-        for record in records:
-            if name is None or record.name == name:
-                available = tuple(item.version for item in versions if item.model == record.name and _available(item))
-                sentences = tuple(item.sentence for item in problems if item.subject == f"model:{record.name}")
-                views.append(_model(record, available, sentences))
-        if name is not None and not views:
-            raise NotFound(f"no model {name} is configured")
-        return views
+        return [_model(record, versions, problems) for record in records]
 
     async def versions(self, model: str | None = None) -> list[VersionView]:
         """Observed versions by model, highest first. Raises NotFound for a model that never was."""
@@ -99,30 +99,21 @@ class Operations:
         copies = await self._thread.call(self._registry.copies)
         if model is not None and not versions:
             await self._thread.call(self._registry.model, model)
-        holders: dict[tuple[str, int], list[str]] = {}
-        for copy in copies:
-            holders.setdefault((copy.model, copy.version), []).append(copy.instance)
-        return [_version(item, tuple(holders.get((item.model, item.version), ()))) for item in versions]
+        return [_version(item, copies) for item in versions]
 
     async def labels(self, model: str | None = None) -> list[LabelView]:
         """Labels by model and name. Raises NotFound."""
-        if model is None:
-            records = await self._thread.call(self._registry.models)
-        else:
-            records = (await self._thread.call(self._registry.model, model),)
         return [
             LabelView(record.name, label, version, self._is_assigned(record.name, label, version))
-            for record in records
+            for record in await self._records(model)
             for label, version in sorted(record.labels.items())
         ]
 
     async def instances(self) -> list[InstanceView]:
+        """Triton instances by name."""
         records = await self._thread.call(self._registry.instances)
         copies = await self._thread.call(self._registry.copies)
-        held: dict[str, list[str]] = {}
-        for copy in copies:
-            held.setdefault(copy.instance, []).append(copy.triton_name)
-        return [_instance(record, tuple(sorted(held.get(record.name, ())))) for record in records]
+        return [_instance(record, copies) for record in records]
 
     async def events(
         self, subject: str | None = None, action: str | None = None, after: int = 0, limit: int = 100
@@ -144,20 +135,25 @@ class Operations:
     async def set_label(self, model: str, label: str, version: int, actor: Actor) -> bool:
         """Point a label at a version; whether that changed anything.
 
-        Raises NotFound for the model, and FailedPrecondition with TF Serving's sentence while the version does not
-        serve. Without a control plane nobody knows what serves, so the label waits for its version.
+        Raises NotFound for the model, InvalidArgument for a label or version that cannot be, and FailedPrecondition
+        with TF Serving's sentence while the version does not serve. Without a control plane nobody knows what serves,
+        so the label waits for its version.
         """
+        if not 0 <= version <= LARGEST_VERSION:
+            raise InvalidArgument(f"version {version} is not between 0 and {LARGEST_VERSION}")
         await self._thread.call(self._registry.model, model)
         if self._plane is not None and not self._serves(model, version):
-            raise FailedPrecondition(
-                f"Request to assign label to version {version} of model {model}, which is not currently available for "
-                "inference"
-            )
+            raise label_refused(model, version)
         return await self._after(await self._thread.call(self._registry.set_label, model, label, version, actor))
 
     async def remove_label(self, model: str, label: str, actor: Actor) -> bool:
-        """Raises NotFound for the model or the label."""
+        """Requests do not find the version by this label any more. Raises NotFound for the model or the label."""
         return await self._after(await self._thread.call(self._registry.remove_label, model, label, actor))
+
+    async def _records(self, name: str | None) -> tuple[Model, ...]:
+        if name is None:
+            return await self._thread.call(self._registry.models)
+        return (await self._thread.call(self._registry.model, name),)
 
     async def _after(self, changed: bool) -> bool:
         if changed and self._plane is not None:
@@ -173,37 +169,42 @@ class Operations:
         return route is not None and route.labels.get(label) == version
 
 
-def _available(version: Version) -> bool:
-    return version.state == VersionState.AVAILABLE
-
-
-def _model(record: Model, available: tuple[int, ...], problems: tuple[str, ...]) -> ModelView:
+def _model(record: Model, versions: tuple[Version, ...], problems: tuple[Problem, ...]) -> ModelView:
     return ModelView(
-        record.name,
-        str(record.owner),
-        record.base_path,
-        record.platform,
-        record.policy,
-        record.labels,
-        available,
-        problems,
+        name=record.name,
+        owner=str(record.owner),
+        base_path=record.base_path,
+        platform=record.platform,
+        policy=record.policy,
+        labels=record.labels,
+        available=tuple(
+            item.version for item in versions if item.model == record.name and item.state == VersionState.AVAILABLE
+        ),
+        problems=tuple(item.sentence for item in problems if item.subject == f"model:{record.name}"),
     )
 
 
-def _version(item: Version, instances: tuple[str, ...]) -> VersionView:
-    state = VersionState(item.state).name
+def _version(item: Version, copies: tuple[Copy, ...]) -> VersionView:
     return VersionView(
-        item.model,
-        item.version,
-        state,
-        item.code,
-        item.message,
-        item.path,
-        item.fingerprint,
-        instances,
-        item.updated_at,
+        model=item.model,
+        version=item.version,
+        state=VersionState(item.state).name,
+        code=Code(item.code).name,
+        message=item.message,
+        path=item.path,
+        fingerprint=item.fingerprint,
+        instances=tuple(copy.instance for copy in copies if (copy.model, copy.version) == (item.model, item.version)),
+        updated_at=item.updated_at,
     )
 
 
-def _instance(record: Instance, copies: tuple[str, ...]) -> InstanceView:
-    return InstanceView(record.name, record.grpc, record.http, record.owner, str(record.state), record.reason, copies)
+def _instance(record: Instance, copies: tuple[Copy, ...]) -> InstanceView:
+    return InstanceView(
+        name=record.name,
+        grpc=record.grpc,
+        http=record.http,
+        owner=record.owner,
+        state=str(record.state),
+        reason=record.reason,
+        copies=tuple(sorted(copy.triton_name for copy in copies if copy.instance == record.name)),
+    )

@@ -1,0 +1,83 @@
+"""What a request to the admin API carries, checked: query parameters, body, who asks and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+
+from bridge.errors import InvalidArgument
+from bridge.registry.records import Actor
+
+BODY_LIMIT = 1024 * 1024
+"""Bytes."""
+
+SOURCE = "admin"
+
+
+def parameters(request: Request, *known: str) -> dict[str, str]:
+    """The query parameters by name. Raises InvalidArgument for one that is not in `known` or comes twice.
+
+    A misspelt filter would otherwise select everything.
+    """
+    found: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            allowed = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise InvalidArgument(f"{request.url.path} has no query parameter '{name}'; {allowed}")
+        if name in found:
+            raise InvalidArgument(f"the query parameter {name} is given twice")
+        found[name] = value
+    return found
+
+
+def required(request: Request, *names: str) -> list[str]:
+    """The values of query parameters that all have to be there. Raises InvalidArgument."""
+    found = parameters(request, *names)
+    for name in names:
+        if not found.get(name):
+            raise InvalidArgument(f"the query parameter {name} is missing")
+    return [found[name] for name in names]
+
+
+def number(text: str, name: str, lowest: int, highest: int) -> int:
+    """A decimal number in a range. Raises InvalidArgument."""
+    try:
+        value = int(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{name}={text} is not a number") from error
+    if not lowest <= value <= highest:
+        raise InvalidArgument(f"{name}={text} is not between {lowest} and {highest}")
+    return value
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """The body, a JSON object. Raises InvalidArgument."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > BODY_LIMIT:
+            raise InvalidArgument(f"the body is larger than {BODY_LIMIT} bytes")
+    try:
+        value = orjson.loads(bytes(data))
+    except orjson.JSONDecodeError as error:
+        raise InvalidArgument(f"the body is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InvalidArgument("the body is not a JSON object")
+    return value
+
+
+def actor(request: Request) -> Actor:
+    """Who asks: the peer's address, with the reason and the request's id that it gave."""
+    peer = f"{request.client.host}:{request.client.port}" if request.client else "unknown"
+    return Actor(peer, SOURCE, _text(request, "x-audit-reason"), request.state.request_id)
+
+
+def _text(request: Request, header: str) -> str:
+    """A header with any text: clients send UTF-8, the ASGI server reads Latin-1."""
+    value = request.headers.get(header, "")
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
