@@ -1,22 +1,38 @@
-"""What the command line or the config file says should be served, checked and in the registry's form."""
+"""What the flags, a file or a client say should be served: TF Serving's checks, in its order and with its sentences."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from bridge.errors import BridgeError, Code, InvalidArgument, NotFound
+from bridge.errors import BridgeError, Code, FailedPrecondition, InvalidArgument, NotFound
 from bridge.registry.records import ModelSpec
 from bridge.settings import Settings
 from model_repo_sync.config_files import ConfigFileError, parse_model_config
-from model_repo_sync.policy import Latest, from_proto
-from model_repo_sync.protos.tensorflow_serving import model_server_config_pb2
+from model_repo_sync.policy import from_proto
+from model_repo_sync.protos.tensorflow_serving.model_server_config_pb2 import (
+    TENSORFLOW,
+    ModelConfig,
+    ModelServerConfig,
+)
+from model_repo_sync.protos.text import to_text
 
-ORIGIN = "start"
-"""Flags and file are one origin: what a start was told. Changing from one to the other is a change of content."""
+PLATFORM = "tensorflow"
+
+
+class Served(Protocol):
+    """What a configuration is checked against: the models of now."""
+
+    def platform(self, model: str) -> str | None:
+        """The platform of a model that is configured now, None for any other."""
+
+    def label(self, model: str, label: str) -> int | None:
+        """The version that a label points at now."""
+
+    def is_available(self, model: str, version: int) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -24,7 +40,7 @@ class Configuration:
     """One revision: its text, the hash that says whether it changed, and its models, or why it is refused."""
 
     text: str
-    models: tuple[ModelSpec, ...]
+    models: tuple[ModelSpec, ...] = ()
     error: BridgeError | None = None
 
     @property
@@ -32,92 +48,160 @@ class Configuration:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def from_settings(settings: Settings) -> Configuration | None:
-    """The configuration that this start was given, None when it was given none.
+@dataclass(frozen=True)
+class Rules:
+    """`allowed_base_paths` are directories that every base path has to lie in, none for anywhere.
 
-    A file that cannot be used makes a Configuration with `error` set. As in TF Serving, --model_config_file wins.
+    `unavailable_labels` lets a new label point at a version that does not serve yet, as
+    --allow_version_labels_for_unavailable_models does.
     """
+
+    allowed_base_paths: tuple[str, ...] = ()
+    unavailable_labels: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Rules:
+        roots = tuple(os.path.realpath(root) for root in settings.allowed_base_paths.split(",") if root)
+        return cls(roots, settings.allow_version_labels_for_unavailable_models)
+
+
+def given(settings: Settings) -> Configuration | None:
+    """The configuration that a start was given, None when it was given none.
+
+    As in TF Serving, --model_config_file wins over --model_base_path. A configuration that cannot be used has `error`.
+    """
+    rules = Rules.of(settings)
     if settings.model_config_file:
-        return _from_file(settings.model_config_file, settings)
-    if settings.model_base_path:
-        text = json.dumps({"model_name": settings.model_name, "model_base_path": settings.model_base_path})
-        spec = ModelSpec(settings.model_name, settings.model_base_path, "tensorflow", Latest().to_json(), {})
-        return _checked(text, [spec], settings)
-    return None
+        return from_file(settings.model_config_file, rules)
+    if not settings.model_base_path:
+        return None
+    config = ModelServerConfig()
+    config.model_config_list.config.add(
+        name=settings.model_name, base_path=settings.model_base_path, model_platform=PLATFORM
+    )
+    return _checked(to_text(config), config, rules)
 
 
-def specs(config: model_server_config_pb2.ModelServerConfig) -> list[ModelSpec]:
-    """The models of a ModelServerConfig. Raises InvalidArgument with TF Serving's sentences."""
-    if config.WhichOneof("config") == "custom_model_config":
-        raise InvalidArgument("ModelServer does not yet support custom model config.")
-    return [_spec(model) for model in config.model_config_list.config]
-
-
-def check(models: Sequence[ModelSpec], settings: Settings) -> None:
-    """Raise InvalidArgument, with TF Serving's sentence where it has one, for models that cannot be served."""
-    seen = set()
-    for model in models:
-        if model.name in seen:
-            raise InvalidArgument(f"Illegal to list model {model.name} multiple times in config list")
-        seen.add(model.name)
-    for model in models:
-        if not model.base_path.startswith("/") and "://" not in model.base_path:
-            raise InvalidArgument(
-                f"Expected model {model.name} to have an absolute path or URI; got base_path()={model.base_path}"
-            )
-        if model.platform != "tensorflow":
-            raise InvalidArgument(f"Model {model.name} requests unsupported platform {model.platform}")
-        _check_allowed(model, settings.allowed_base_paths)
-
-
-def _from_file(path: str, settings: Settings) -> Configuration:
+def from_file(path: str, rules: Rules) -> Configuration:
+    """The configuration in a text-format file."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError as error:
-        return Configuration("", (), NotFound(f"{path}; {os.strerror(error.errno or 0)}"))
-    except UnicodeDecodeError:
-        return Configuration("", (), InvalidArgument(f"Invalid protobuf file: '{path}'"))
+        return Configuration("", error=NotFound(f"{path}; {os.strerror(error.errno or 0)}"))
     try:
-        return _checked(text, specs(parse_model_config(text, path)), settings)
+        config = parse_model_config(text, path)
     except ConfigFileError as error:
-        return Configuration(text, (), BridgeError(str(error), Code(error.code)))
-    except BridgeError as error:
-        return Configuration(text, (), error)
+        return Configuration(text, error=BridgeError(str(error), Code(error.code)))
+    return _checked(text, config, rules)
 
 
-def _checked(text: str, models: list[ModelSpec], settings: Settings) -> Configuration:
+def requested(config: ModelServerConfig, served: Served, rules: Rules) -> Configuration:
+    """The configuration that a client asks for, labels checked against what serves now. Raises BridgeError."""
+    if config.WhichOneof("config") != "model_config_list":
+        raise InvalidArgument(
+            "ServerModelConfig type not supported by HandleReloadConfigRequest. "
+            "Only ModelConfigList is currently supported"
+        )
+    return Configuration(to_text(config), tuple(models(config.model_config_list.config, rules, served)))
+
+
+def models(configs: Sequence[ModelConfig], rules: Rules, served: Served | None = None) -> list[ModelSpec]:
+    """The models of a list. Labels are checked against `served`; without it each waits for its version.
+
+    Raises BridgeError for the first fault, in the order in which TF Serving looks for them (server_core.cc).
+    """
+    _check_names(configs)
+    _check_base_paths(configs, rules.allowed_base_paths)
+    if served is not None:
+        _check_same_platforms(configs, served)
+        _check_labels(configs, served, rules.unavailable_labels)
+    for config in configs:
+        if platform(config) != PLATFORM:
+            raise InvalidArgument(f"Model {config.name} requests unsupported platform {config.model_platform}")
+    return [_spec(config) for config in configs]
+
+
+def platform(config: ModelConfig) -> str:
+    """The platform of a model, by either of its two fields. Raises InvalidArgument."""
+    if bool(config.model_type) == bool(config.model_platform):
+        which, conjunction = ("both", "and") if config.model_type else ("neither", "nor")
+        raise InvalidArgument(
+            f"Illegal setting {which} ModelServerConfig::model_type (deprecated) "
+            f"{conjunction} ModelServerConfig::model_platform, model name is {config.name}"
+        )
+    if config.model_type and config.model_type != TENSORFLOW:
+        raise InvalidArgument(f"ModelServerConfig::model_type choice {config.model_type} not supported.")
+    return config.model_platform or PLATFORM
+
+
+def _checked(text: str, config: ModelServerConfig, rules: Rules) -> Configuration:
     try:
-        check(models, settings)
+        if config.WhichOneof("config") == "custom_model_config":
+            raise InvalidArgument("ModelServer does not yet support custom model config.")
+        return Configuration(text, tuple(models(config.model_config_list.config, rules)))
     except BridgeError as error:
-        return Configuration(text, (), error)
-    return Configuration(text, tuple(models))
+        return Configuration(text, error=error)
 
 
-def _spec(model: model_server_config_pb2.ModelConfig) -> ModelSpec:
-    return ModelSpec(
-        name=model.name,
-        base_path=model.base_path,
-        platform=_platform(model),
-        policy=from_proto(model.model_version_policy).to_json(),
-        labels=dict(model.version_labels),
+def _check_names(configs: Iterable[ModelConfig]) -> None:
+    seen = set()
+    for config in configs:
+        if config.name in seen:
+            raise InvalidArgument(f"Illegal to list model {config.name} multiple times in config list")
+        seen.add(config.name)
+
+
+def _check_base_paths(configs: Iterable[ModelConfig], allowed: Collection[str]) -> None:
+    for config in configs:
+        path = config.base_path
+        if not path.startswith("/") and "://" not in path:
+            raise InvalidArgument(
+                f"Expected model {config.name} to have an absolute path or URI; got base_path()={path}"
+            )
+        if allowed and not any(_lies_in(os.path.realpath(path), root) for root in allowed):
+            raise InvalidArgument(f"base path {path} of model {config.name} lies outside --allowed_base_paths")
+
+
+def _lies_in(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _check_same_platforms(configs: Iterable[ModelConfig], served: Served) -> None:
+    for config in configs:
+        old = served.platform(config.name)
+        if old is not None and platform(config) != old:
+            raise InvalidArgument(
+                f"Illegal to change a model's platform. For model {config.name} platform was {old} and new platform "
+                f"requested is {platform(config)}"
+            )
+
+
+def _check_labels(configs: Iterable[ModelConfig], served: Served, unavailable_labels: bool) -> None:
+    for config in configs:
+        for label, version in sorted(config.version_labels.items()):
+            target = served.label(config.name, label)
+            free = unavailable_labels and target in (None, version)
+            if not free and not served.is_available(config.name, version):
+                raise label_refused(config.name, version)
+
+
+def label_refused(model: str, version: int) -> FailedPrecondition:
+    """TF Serving's refusal of a label whose version does not serve."""
+    return FailedPrecondition(
+        f"Request to assign label to version {version} of model {model}, which is not currently available for inference"
     )
 
 
-def _platform(model: model_server_config_pb2.ModelConfig) -> str:
-    if bool(model.model_type) == bool(model.model_platform):
-        which, conjunction = ("both", "and") if model.model_type else ("neither", "nor")
-        raise InvalidArgument(
-            f"Illegal setting {which} ModelServerConfig::model_type (deprecated) "
-            f"{conjunction} ModelServerConfig::model_platform, model name is {model.name}"
-        )
-    if model.model_type and model.model_type != model_server_config_pb2.TENSORFLOW:
-        raise InvalidArgument(f"ModelServerConfig::model_type choice {model.model_type} not supported.")
-    return model.model_platform or "tensorflow"
+def _spec(config: ModelConfig) -> ModelSpec:
+    return ModelSpec(
+        name=config.name,
+        base_path=config.base_path,
+        platform=platform(config),
+        policy=from_proto(config.model_version_policy).to_json(),
+        labels=_labels(config.version_labels),
+    )
 
 
-def _check_allowed(model: ModelSpec, allowed: str) -> None:
-    roots = [os.path.realpath(root) for root in allowed.split(",") if root]
-    path = os.path.realpath(model.base_path)
-    if roots and not any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots):
-        raise InvalidArgument(f"base path {model.base_path} of model {model.name} lies outside --allowed_base_paths")
+def _labels(labels: Mapping[str, int]) -> dict[str, int]:
+    return {label: labels[label] for label in sorted(labels)}

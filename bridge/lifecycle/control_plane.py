@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from concurrent.futures import Executor
 from typing import Any
 
+from bridge.errors import BridgeError, NotFound
+from bridge.lifecycle.configuration import PLATFORM
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader, Wish
@@ -20,7 +22,7 @@ from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
 from bridge.lifecycle.servable import Servable
 from bridge.lifecycle.source import ModelSource, SourceRules
-from bridge.registry.records import Model
+from bridge.registry.records import Model, ModelSpec
 from bridge.serving.routes import ModelRoute, VersionStatus
 from model_repo_sync import names
 from model_repo_sync.policy import from_json
@@ -53,21 +55,65 @@ class ControlPlane:
         self._sources: dict[str, ModelSource] = {}
         self._source_tasks: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._on_trial: set[str] = set()
         self._progress = asyncio.Event()
         self._on_lost: list[Callable[[str, str], None]] = []
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
 
-    def apply(self, records: Iterable[Model]) -> None:
-        """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving."""
+    def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
+        """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving.
+
+        With `labels_at_once` labels point at their versions whether those serve or not: they were checked before.
+        """
         wanted = {record.name: record for record in records}
-        for name in self._sources.keys() - wanted.keys():
+        for name in self._sources.keys() - wanted.keys() - self._on_trial:
             self._drop(name)
         for name, record in wanted.items():
             self._adopt(name, record)
+            self._managers[name].set_labels(record.labels, at_once=labels_at_once)
         self.publisher.configured = True
         self.publisher.publish_soon()
+
+    # Trials: models that serve before they are wanted for good
+
+    def begin_trial(self, models: Iterable[ModelSpec]) -> None:
+        """Load models that are not configured yet; `apply` leaves them alone until `end_trial`."""
+        for model in models:
+            self._on_trial.add(model.name)
+            self._adopt(model.name, model)
+
+    def end_trial(self) -> None:
+        self._on_trial.clear()
+
+    def abandon(self, name: str, error: BridgeError) -> None:
+        """Stop loading and serving a model on trial; its versions end in `error`."""
+        if name in self._sources:
+            self._managers[name].give_up(error)
+            self._drop(name)
+
+    def progress(self) -> asyncio.Event:
+        """Set at the next change of a version's state, or after the next look at a base path."""
+        if self._progress.is_set():
+            self._progress = asyncio.Event()
+        return self._progress
+
+    def verdict(self, name: str) -> BridgeError | None:
+        """What became of a model that was just configured: OK once it serves, its error, or None while undecided."""
+        missing = self._sources[name].missing
+        if missing:
+            return NotFound(f"Could not find base path {self._sources[name].base_path} for servable {name}")
+        status = self._managers[name].verdict()
+        return BridgeError(status.message, status.code) if status else None
+
+    def last_error(self, name: str) -> BridgeError | None:
+        """The error of the last failed try to load the model's highest version."""
+        return self._loader.last_error(name, self.highest_version(name))
+
+    def highest_version(self, name: str) -> int:
+        """The highest version that is wanted of a model, 0 for none."""
+        return self._managers[name].highest_wanted()
 
     def on_lost(self, lose: Callable[[str, str], None]) -> None:
         """Tell `lose` (Triton name, instance) of each copy whose process is gone."""
@@ -102,9 +148,26 @@ class ControlPlane:
 
     async def wait_settled(self) -> None:
         """Return once `settled` holds."""
-        while not self.settled:
-            await self._progress.wait()
-            self._progress.clear()
+        while True:
+            progress = self.progress()
+            if self.settled:
+                return
+            await progress.wait()
+
+    # Served: what a configuration is checked against
+
+    def platform(self, model: str) -> str | None:
+        """The platform of a configured model, None for any other."""
+        return PLATFORM if model in self._sources else None
+
+    def label(self, model: str, label: str) -> int | None:
+        """The version that a label points at now."""
+        manager = self._managers.get(model)
+        return manager.route().labels.get(label) if manager else None
+
+    def is_available(self, model: str, version: int) -> bool:
+        manager = self._managers.get(model)
+        return manager is not None and version in manager.ready_versions()
 
     def problems(self) -> Mapping[str, Mapping[str, str]]:
         """Sentences about sources by model and path."""
@@ -178,10 +241,9 @@ class ControlPlane:
     def _routes(self) -> Iterable[ModelRoute]:
         return [manager.route() for manager in self._managers.values()]
 
-    def _adopt(self, name: str, record: Model) -> None:
+    def _adopt(self, name: str, record: Model | ModelSpec) -> None:
         manager = self._managers.setdefault(name, ModelManager(name, self))
         manager.configured = True
-        manager.set_labels(record.labels)
         policy = from_json(record.policy)
         source = self._sources.get(name)
         if source is not None:
@@ -194,7 +256,7 @@ class ControlPlane:
             self._rules,
             self._executor,
             on_problem=self._observations.problem,
-            on_look=self._progress.set,
+            on_look=lambda: self._progress.set(),
         )
         self._sources[name] = source
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")

@@ -70,6 +70,11 @@ class Loader:
         self._max_retries = max_retries
         self._retry_interval = retry_interval
         self._on_trouble = on_trouble
+        self._last_errors: dict[tuple[str, int], BridgeError] = {}
+
+    def last_error(self, model: str, version: int) -> BridgeError | None:
+        """The error of the last try that failed while this version is being loaded."""
+        return self._last_errors.get((model, version))
 
     async def load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
         """Return once a first copy is loaded.
@@ -77,6 +82,12 @@ class Loader:
         Raises BridgeError: the last try's error when the retries are used up or the wish was withdrawn, or CANCELLED
         when it was withdrawn before any try failed.
         """
+        try:
+            return await self._load(model, version, path, wish)
+        finally:
+            self._last_errors.pop((model, version), None)
+
+    async def _load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
         failures = 0
         backoff = Backoff()
         while True:
@@ -93,6 +104,7 @@ class Loader:
             except BridgeError as failure:
                 error = failure
             failures += 1
+            self._last_errors[model, version] = error
             logger.warning("loading model %s version %d failed (try %d): %s", model, version, failures, error)
             if failures <= self._max_retries:
                 await wish.pause(self._retry_interval)

@@ -53,6 +53,7 @@ class _Managed:
     phase: Phase = Phase.NEW
     servable: Servable | None = None
     wish: Wish = field(default_factory=Wish)
+    verdict: BridgeError | None = None
 
 
 class ModelManager:
@@ -83,10 +84,29 @@ class ModelManager:
                 self._postponed[version] = item
         self.advance()
 
-    def set_labels(self, labels: Mapping[str, int]) -> None:
-        """The labels wanted for this model. Each takes effect once its version is AVAILABLE."""
+    def set_labels(self, labels: Mapping[str, int], *, at_once: bool = False) -> None:
+        """The labels wanted for this model. Each takes effect once its version is AVAILABLE, or `at_once`."""
         self._wanted_labels = MappingProxyType(dict(labels))
+        if at_once:
+            self._assigned = dict(labels)
         self._changed()
+
+    def give_up(self, error: BridgeError) -> None:
+        """Stop every load; those versions end in `error`, whatever their loads come to."""
+        for managed in self._managed.values():
+            if managed.phase in (Phase.NEW, Phase.LOADING):
+                managed.verdict = error
+        self.aspire(())
+
+    def verdict(self) -> VersionStatus | None:
+        """The state of the highest version that is AVAILABLE or ended, as TF Serving waits for it; None for none."""
+        for version in sorted(self._managed, reverse=True):
+            if self._managed[version].phase in (Phase.READY, Phase.ERROR):
+                return self._statuses[version]
+        return None
+
+    def highest_wanted(self) -> int:
+        return max((item.version for item in self._managed.values() if item.aspired), default=0)
 
     def advance(self) -> None:
         """Start every step that the transition rule asks for now."""
@@ -146,7 +166,8 @@ class ModelManager:
             return
         managed.wish.withdraw()
         if managed.phase is Phase.NEW:
-            self._observe(managed, VersionState.END)
+            error = managed.verdict or BridgeError("", Code.OK)
+            self._observe(managed, VersionState.END, error.code, error.message)
         if managed.phase in (Phase.NEW, Phase.ERROR):
             del self._managed[managed.version]
 
@@ -176,6 +197,7 @@ class ModelManager:
         self._surroundings.publish()
 
     def _failed(self, managed: _Managed, error: BridgeError) -> None:
+        error = managed.verdict or error
         managed.phase = Phase.ERROR
         managed.servable = None
         self._observe(managed, VersionState.END, error.code, error.message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from bridge.errors import Code
 from bridge.lifecycle.recorder import Recorder
@@ -107,5 +106,4 @@ class Observations:
             self._recorder.record(self._registry.record_problem, f"model:{model}", path, sentence, actor=POLLER)
 
     def _remove_copy(self, triton_name: str, instance: str, reason: str) -> None:
-        actor = replace(RECONCILE, reason=reason)
-        self._recorder.record(self._registry.remove_copy, triton_name, instance, actor=actor)
+        self._recorder.record(self._registry.remove_copy, triton_name, instance, reason, actor=RECONCILE)

@@ -53,6 +53,8 @@ class ModelSource:
         self.problems: dict[str, str] = {}
         """Sentences by path, as of the last look."""
         self.looked = False
+        self.missing = False
+        """True while the base path does not exist or cannot be read, as of the last look."""
         self._manager = manager
         self._rules = rules
         self._executor = executor
@@ -86,10 +88,12 @@ class ModelSource:
     async def look(self) -> None:
         """Read the base path once and aspire what it offers."""
         base_path, policy = self.base_path, self.policy
+        self.missing = False
         loop = asyncio.get_running_loop()
         try:
             scan = await loop.run_in_executor(self._executor, scan_for, self._scanner, base_path, policy)
         except BasePathError as error:
+            self.missing = True
             sentence = f"Could not find base path {base_path} for servable {self._manager.name}: {error.reason}"
             self._report({base_path: sentence})
         except OSError as error:

@@ -1,0 +1,158 @@
+"""Takes configurations from the start, from the polled file and from clients, one at a time, and makes them wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from bridge.errors import BridgeError, Code, InvalidArgument
+from bridge.lifecycle.configuration import Configuration, Rules, from_file, given, requested
+from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.trial import Trial
+from bridge.registry.records import Actor
+from bridge.registry.registry import Registry
+from bridge.registry.thread import RegistryThread
+from bridge.settings import Settings
+from model_repo_sync.protos.tensorflow_serving.model_server_config_pb2 import ModelServerConfig
+
+logger = logging.getLogger(__name__)
+
+START = "start"
+"""Origin of what the flags or the file say: changing from one to the other is a change of content."""
+CLIENT = "HandleReloadConfigRequest"
+
+STARTER = Actor("bridge", "CLI")
+POLLER = Actor("bridge", "poller")
+
+DEADLINE_MARGIN = 0.1
+"""Seconds before a client's deadline at which a reload gives up, so that its answer still arrives."""
+
+
+class Configurator:
+    """The only way by which the configuration changes. A bad one is recorded, said once, and changes nothing."""
+
+    def __init__(self, settings: Settings, registry: Registry, thread: RegistryThread, plane: ControlPlane) -> None:
+        self._settings = settings
+        self._rules = Rules.of(settings)
+        self._registry = registry
+        self._thread = thread
+        self._plane = plane
+        self._lock = asyncio.Lock()
+        self._seen: tuple[str, str] | None = None
+
+    async def start(self) -> None:
+        """Make this start's configuration the wanted one, unless it is unchanged, and apply what is wanted.
+
+        A configuration that cannot be used is recorded as rejected, and what was wanted before goes on. Raises its
+        BridgeError when nothing was wanted before.
+        """
+        configuration = given(self._settings)
+        if configuration is not None:
+            self._seen = _identity(configuration)
+        async with self._lock:
+            if configuration is not None and configuration.error is None:
+                await self._apply(START, configuration, STARTER)
+            elif configuration is not None:
+                await self._reject(START, configuration, STARTER)
+            await self._need_some(configuration)
+            await self._apply_wanted()
+
+    async def poll(self) -> None:
+        """Look at --model_config_file again and again, until cancelled, as often as the settings say."""
+        wait = self._settings.model_config_file_poll_wait_seconds
+        if not self._settings.model_config_file or wait <= 0:
+            return
+        while True:
+            await self.look()
+            await asyncio.sleep(wait)
+
+    async def look(self) -> None:
+        """Apply the file if its content changed since it was looked at last. Labels wait for their versions."""
+        configuration = await asyncio.to_thread(from_file, self._settings.model_config_file, self._rules)
+        if _identity(configuration) == self._seen:
+            return
+        async with self._lock:
+            try:
+                if configuration.error is not None:
+                    await self._reject(START, configuration, POLLER)
+                else:
+                    await self._apply(START, configuration, POLLER)
+                    await self._apply_wanted()
+            except BridgeError as error:
+                logger.error("cannot apply %s now: %s", self._settings.model_config_file, error.message)
+            else:
+                self._seen = _identity(configuration)
+
+    async def reload(self, config: ModelServerConfig, actor: Actor, timeout: float | None) -> None:
+        """Serve what a client lists; return once every new model serves.
+
+        Raises BridgeError when the configuration is refused or a new model does not come to serve within `timeout`
+        seconds (None: no deadline) and --reload_timeout_seconds: configuration, labels and serving stay as before.
+        """
+        started = time.monotonic()
+        async with self._lock:
+            configuration = requested(config, self._plane, self._rules)
+            new = [model for model in configuration.models if self._plane.platform(model.name) is None]
+            trial = Trial(self._plane, new)
+            try:
+                await trial.run(self._patience(timeout, time.monotonic() - started))
+                await self._apply(CLIENT, configuration, actor, polled=False)
+            except BaseException as error:
+                trial.cancel(error)
+                raise
+            trial.keep()
+            await self._apply_wanted(labels_at_once=True)
+
+    def _patience(self, timeout: float | None, waited: float) -> float | None:
+        limits = [float(self._settings.reload_timeout_seconds)] if self._settings.reload_timeout_seconds > 0 else []
+        if timeout is not None:
+            limits.append(max(0.0, timeout - waited - DEADLINE_MARGIN))
+        return min(limits, default=None)
+
+    async def _apply(self, origin: str, configuration: Configuration, actor: Actor, *, polled: bool = True) -> None:
+        applied = await self._thread.call(
+            self._registry.apply_config,
+            origin,
+            configuration.content_hash,
+            configuration.text,
+            configuration.models,
+            actor,
+            takeover=self._settings.config_takeover,
+            polled=polled,
+        )
+        if applied.applied:
+            logger.info("configuration revision %s: %d models", applied.revision, len(configuration.models))
+        elif applied.reason == "superseded":
+            logger.warning(
+                "the configuration of this start was replaced by a newer one before and is not applied again; "
+                "--config_takeover applies it"
+            )
+
+    async def _reject(self, origin: str, configuration: Configuration, actor: Actor) -> None:
+        error = configuration.error
+        assert error is not None
+        logger.error("the configuration is refused, the last good one stays: %s", error.message)
+        await self._thread.call(
+            self._registry.reject_config,
+            origin,
+            configuration.content_hash,
+            configuration.text,
+            error.message,
+            actor,
+        )
+
+    async def _need_some(self, configuration: Configuration | None) -> None:
+        if await self._thread.call(self._registry.current_config) is not None:
+            return
+        if configuration is None or configuration.error is None:
+            raise InvalidArgument("nothing to serve: give --model_base_path or --model_config_file")
+        raise configuration.error
+
+    async def _apply_wanted(self, *, labels_at_once: bool = False) -> None:
+        self._plane.apply(await self._thread.call(self._registry.models), labels_at_once=labels_at_once)
+
+
+def _identity(configuration: Configuration) -> tuple[str, str]:
+    error = configuration.error
+    return configuration.content_hash, f"{Code(error.code).name}: {error.message}" if error else ""
