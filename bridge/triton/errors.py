@@ -72,8 +72,8 @@ _LOST = (
 
 _HTTP_CODES = {
     400: Code.INVALID_ARGUMENT,
-    401: Code.UNAUTHENTICATED,
-    403: Code.PERMISSION_DENIED,
+    401: Code.UNAVAILABLE,
+    403: Code.UNAVAILABLE,
     404: Code.NOT_FOUND,
     409: Code.ALREADY_EXISTS,
     413: Code.RESOURCE_EXHAUSTED,
@@ -84,6 +84,10 @@ _HTTP_CODES = {
     503: Code.UNAVAILABLE,
     504: Code.DEADLINE_EXCEEDED,
 }
+"""A refusal of the bridge's own credentials (401, 403) is no verdict on those of the client."""
+
+_NOT_TRITONS = {413: Code.RESOURCE_EXHAUSTED, 429: Code.RESOURCE_EXHAUSTED, 504: Code.DEADLINE_EXCEEDED}
+_REFUSALS = (Code.UNAUTHENTICATED, Code.PERMISSION_DENIED)
 
 
 def from_triton(text: str, code: Code) -> CallError:
@@ -103,13 +107,12 @@ def from_triton(text: str, code: Code) -> CallError:
 
 def from_http(status: int, body: bytes | bytearray | memoryview, address: str) -> CallError:
     """The error of an HTTP answer other than 200; its body is Triton's `{"error": text}` or a proxy's own words."""
-    code = _HTTP_CODES.get(status, Code.INTERNAL)
     text = _error_text(body)
     if text is not None:
-        return from_triton(text, code)
+        return from_triton(text, _HTTP_CODES.get(status, Code.INTERNAL))
     words = bytes(body[:200]).decode("utf-8", "replace").strip()
     sentence = f"{address} answered HTTP {status} where Triton was expected" + (f": {words}" if words else "")
-    return CallError(sentence, code, Fault.CONNECTION if code is Code.UNAVAILABLE else Fault.MODEL)
+    return CallError(sentence, _NOT_TRITONS.get(status, Code.UNAVAILABLE), Fault.CONNECTION)
 
 
 def from_grpc(code: Code, text: str, address: str) -> CallError:
@@ -120,6 +123,8 @@ def from_grpc(code: Code, text: str, address: str) -> CallError:
         return unreachable(address, _CONNECT.sub("", text))
     if code is Code.UNAVAILABLE and any(words in text for words in _LOST):
         return lost(address, text)
+    if code in _REFUSALS:
+        return CallError(f"Triton at {address} refuses the bridge: {text}", Code.UNAVAILABLE, Fault.CONNECTION)
     return from_triton(text, code)
 
 

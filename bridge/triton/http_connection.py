@@ -20,8 +20,6 @@ JOIN_BYTES = 64 * 1024
 IDLE_SECONDS = 30.0
 """A connection idle for longer is not used again: proxies close theirs, and a request lost that way may have run."""
 
-_GONE = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
-
 
 class HttpConnection(asyncio.BufferedProtocol):
     """Works on asyncio's and on uvloop's event loop, plain or under TLS."""
@@ -68,10 +66,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def fresh(self) -> bool:
-        """A reusable connection did not idle too long and its peer has not closed it.
+        """A reusable connection did not idle too long, and its peer neither closed it nor spoke out of turn.
 
-        A close that the event loop has not delivered yet counts too: the socket itself is asked, so that a request
-        hardly ever meets a closed connection, where nobody could say whether it was sent.
+        What the event loop has not delivered yet counts too: the socket itself is asked. So a request hardly ever
+        meets a closed connection, where nobody could say whether it was sent, and takes no stray words for its answer.
         """
         return self.reusable and time.monotonic() - self._idle_since < IDLE_SECONDS and not self._poll.poll(0)
 
@@ -84,7 +82,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._poll.register(transport.get_extra_info("socket").fileno(), _GONE)
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._idle_since = time.monotonic()
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -125,7 +125,8 @@ class ResponseReader:
     """Collects responses, one after the other, from what a connection receives.
 
     A body of known length is received into the buffer that the tensors will be views of. Any other framing (chunked,
-    as proxies and some errors have it) is left to httptools.
+    as proxies and some errors have it) is left to httptools. Bytes behind a response belong to no request of ours:
+    such a connection is not kept alive.
     """
 
     def __init__(self) -> None:
@@ -179,10 +180,9 @@ class ResponseReader:
 
     def _finish(self) -> Response:
         assert self._head is not None
-        if self._filled > self._total:
-            raise ProtocolError("the answer is longer than its Content-Length")
         body: Buffer = bytes(self._scratch[self._start : self._total]) if self._body is None else self._body
-        response = Response(self._head.status, self._head.json_size, body, self._head.keep_alive)
+        keep_alive = self._head.keep_alive and self._filled == self._total
+        response = Response(self._head.status, self._head.json_size, body, keep_alive)
         self._reset()
         return response
 

@@ -83,8 +83,11 @@ class ConnectionPool:
                 while not self._closed:
                     if len(self._open) + self._dialing < self._limit:
                         return await self._dial()
-                    if (connection := await self._wait()) is not None:
+                    connection = await self._wait()
+                    if connection is not None and connection.fresh:
                         return connection
+                    if connection is not None:
+                        self._discard(connection)
                 raise errors.unreachable(str(self._address), "the bridge closed its connections to it")
         except TimeoutError:
             sentence = f"the request got no connection to Triton at {self._address} in time"

@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import tritonclient.grpc
+import uvloop
 
 from tests.triton.tritonserver import Tritonserver
+
+TRANSPORTS = {"test_legs.py", "test_http_leg.py", "test_tls.py"}
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The transports are tested on both event loops: the bridge runs on uvloop, embedders may not."""
+    both = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    return both if item.path.name in TRANSPORTS else {"asyncio": asyncio.new_event_loop}
 
 
 @pytest.fixture(scope="session")

@@ -98,6 +98,13 @@ def test_what_a_channel_says(text: str, message: str, sent: bool) -> None:
     assert (error.message, error.sent) == (message, sent)
 
 
+@pytest.mark.parametrize("code", [Code.UNAUTHENTICATED, Code.PERMISSION_DENIED])
+def test_refused_credentials_are_the_bridges(code: Code) -> None:
+    error = errors.from_grpc(code, "no token", "t:1")
+    assert (error.code, error.fault) == (Code.UNAVAILABLE, Fault.CONNECTION)
+    assert error.message == "Triton at t:1 refuses the bridge: no token"
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code", "fault", "message"),
     [
@@ -113,8 +120,10 @@ def test_what_a_channel_says(text: str, message: str, sent: bool) -> None:
             Fault.CONNECTION,
             "t:1 answered HTTP 502 where Triton was expected: <html>Bad Gateway</html>",
         ),
-        (413, b"", Code.RESOURCE_EXHAUSTED, Fault.MODEL, "t:1 answered HTTP 413 where Triton was expected"),
-        (401, b"[]", Code.UNAUTHENTICATED, Fault.MODEL, "t:1 answered HTTP 401 where Triton was expected: []"),
+        (404, b"no", Code.UNAVAILABLE, Fault.CONNECTION, "t:1 answered HTTP 404 where Triton was expected: no"),
+        (413, b"", Code.RESOURCE_EXHAUSTED, Fault.CONNECTION, "t:1 answered HTTP 413 where Triton was expected"),
+        (401, b"[]", Code.UNAVAILABLE, Fault.CONNECTION, "t:1 answered HTTP 401 where Triton was expected: []"),
+        (504, b"", Code.DEADLINE_EXCEEDED, Fault.CONNECTION, "t:1 answered HTTP 504 where Triton was expected"),
     ],
 )
 def test_what_http_says(status: int, body: bytes, code: Code, fault: Fault, message: str) -> None:

@@ -123,3 +123,15 @@ async def test_strict_readiness_is_noted(tmp_path: Path, caplog: pytest.LogCaptu
     finally:
         await instance.close()
         server.stop()
+
+
+async def test_auto_completion_is_noted(tmp_path: Path) -> None:
+    server = Tritonserver(tmp_path / "completing", auto_complete=True)
+    server.start()
+    instance = TritonInstance.connect(InstanceRoute("one", grpc=server.grpc, http=server.http))
+    try:
+        report = await probe(instance, repository_at(server.repository), "/models")
+        assert [note for note in report.notes if "--disable-auto-complete-config" in note]
+    finally:
+        await instance.close()
+        server.stop()

@@ -22,13 +22,13 @@ DATATYPES = ("BOOL", *INTEGERS, "FP16", "BF16", "FP32", "FP64", "BYTES")
 class Tritonserver:
     """Explicit model control, the backends `python`, `tensorflow_runner` and `echo` (backends/echo/model.py)."""
 
-    def __init__(self, directory: Path, *flags: str) -> None:
+    def __init__(self, directory: Path, *flags: str, auto_complete: bool = False) -> None:
         self.repository = directory / "models"
         self.repository.mkdir(parents=True)
         self.backends = backend_directory(directory / "backends")
         shutil.copytree(HERE / "backends" / "echo", self.backends / "echo")
         self.grpc_port, self.http_port = free_ports(2)
-        self.flags = flags
+        self.flags = flags if auto_complete else ("--disable-auto-complete-config", *flags)
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -81,7 +81,6 @@ class Tritonserver:
             f"--backend-directory={self.backends}",
             "--model-control-mode=explicit",
             "--strict-readiness=false",
-            "--disable-auto-complete-config",
             "--allow-metrics=false",
             "--exit-timeout-secs=2",
             "--grpc-address=127.0.0.1",
