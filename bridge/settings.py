@@ -27,11 +27,30 @@ class Settings:
     rest_api_port: int = setting(8501, "REST port for TF Serving clients, on every address; 0 turns it off")
     admin_port: int = setting(8502, "port of the admin API, /livez, /readyz and /metrics; 0 turns it off")
     admin_address: str = setting("127.0.0.1", "address that the admin port binds to")
+    grpc_socket_path: str = setting("", "path of a Unix socket on which gRPC is served as well")
+    grpc_channel_arguments: str = setting("", "KEY=VALUE,… handed to the gRPC server as channel arguments")
     rest_api_timeout_in_ms: int = setting(30_000, "deadline of a REST inference call; 0 or less means none")
+    rest_api_enable_cors_support: bool = setting(False, "add CORS headers to every REST response")
+    ssl_config_file: str = setting("", "text-format SSLConfig; makes the gRPC and REST ports TLS, mutual if it says so")
+    use_alts_credentials: bool = setting(False, "secure the gRPC port by ALTS; works on Google Cloud only")
+    enable_grpc_healthcheck_service: bool = setting(False, "serve grpc.health.v1.Health on the gRPC port")
+    enable_serialization_as_tensor_content: bool = setting(
+        False, "answer Predict over gRPC with tensor_content instead of typed fields"
+    )
+    enable_signature_method_name_check: bool = setting(
+        False, "let Predict refuse signatures whose method name is not TF Serving's"
+    )
+    monitoring_config_file: str = setting("", "text-format MonitoringConfig that turns the Prometheus page on")
 
     model_name: str = setting("default", "name of the model in --model_base_path; ignored with --model_config_file")
     model_base_path: str = setting("", "directory that holds the numbered version directories of one model")
     model_config_file: str = setting("", "text-format ModelServerConfig that lists the models to serve")
+    model_config_file_poll_wait_seconds: int = setting(
+        0, "seconds between two readings of --model_config_file; 0 or less reads it at the start only"
+    )
+    allow_version_labels_for_unavailable_models: bool = setting(
+        False, "let a new label point at a version that is not available yet"
+    )
     file_system_poll_wait_seconds: int = setting(
         1, "seconds between two looks at the base paths; 0 looks exactly once, a negative number never"
     )
@@ -53,6 +72,12 @@ class Settings:
     max_num_load_retries: int = setting(5, "how often a failed load of a version is tried again")
     load_retry_interval_micros: int = setting(60_000_000, "microseconds between two tries of a load")
     load_concurrency: int = setting(2, "loads in flight at a time on one Triton instance")
+    enable_model_warmup: bool = setting(True, "replay a version's warmup requests before it is available")
+    num_request_iterations_for_warmup: int = setting(0, "how often each warmup request runs; 0 or less means once")
+    saved_model_tags: str = setting("serve", "comma-separated tags of the MetaGraph to serve")
+    platform_config_file: str = setting(
+        "", "text-format PlatformConfigMap; replaces the flags of batching, warmup, tags and sessions"
+    )
     model_load_timeout_seconds: int = setting(600, "seconds after which a load that Triton did not finish is given up")
 
     state_dir: str = setting("./bridge-state", "directory of the database, the model repository, logs and server.json")
@@ -85,10 +110,18 @@ class Settings:
     )
     device: str = setting("auto", "where models run: auto, cpu, gpu or gpu:N,…")
     per_process_gpu_memory_fraction: float = setting(0.0, "share of a GPU's memory that one runner may take; 0 is all")
+    enable_batching: bool = setting(False, "merge concurrent requests into batches")
+    batching_parameters_file: str = setting("", "text-format BatchingParameters; needs --enable_batching")
+    enable_per_model_batching_parameters: bool = setting(
+        False, "take batching parameters from batching_params.pbtxt in each version directory; needs --enable_batching"
+    )
+    tensorflow_session_config_file: str = setting("", "text-format ConfigProto that sessions are opened with")
+    tensorflow_session_parallelism: int = setting(0, "sets both of the following, 0 neither")
     tensorflow_intra_op_parallelism: int = setting(0, "threads inside one TensorFlow op; 0 lets TensorFlow choose")
     tensorflow_inter_op_parallelism: int = setting(
         0, "threads for independent TensorFlow ops; 0 runs ops in the caller's thread, the fastest for small graphs"
     )
+    mixed_precision: str = setting("", "bfloat16 lets TensorFlow compute in it where that is safe")
     runner_threads: int = setting(4, "requests that one version may run at the same time when its runs are slow")
     runner_queue_size: int = setting(1000, "requests that may wait for one version; more are refused with UNAVAILABLE")
 
