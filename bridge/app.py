@@ -17,6 +17,7 @@ from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
 from bridge.errors import InvalidArgument
 from bridge.http_server import HttpServer
+from bridge.lifecycle import source_config
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.embedded import EmbeddedSupervisor
@@ -28,7 +29,6 @@ from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.operations import Operations
 from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import preparer
-from bridge.lifecycle.source import SourceRules
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
@@ -176,7 +176,7 @@ class Application:
             loader,
             RouterLeases(settings.router_lease_seconds),
             observations,
-            SourceRules(settings.file_system_poll_wait_seconds, settings.servable_versions_always_present),
+            source_config.rules(settings),
             self._scans,
         )
 

@@ -54,17 +54,14 @@ class Settings:
     file_system_poll_wait_seconds: int = setting(
         1, "seconds between two looks at the base paths; 0 looks exactly once, a negative number never"
     )
-    model_config_file_poll_wait_seconds: int = setting(
-        0, "seconds between two looks at --model_config_file for changes; 0 or less never looks again"
-    )
-    allow_version_labels_for_unavailable_models: bool = setting(
-        False, "let a new label point at a version that does not serve yet"
-    )
     reload_timeout_seconds: int = setting(
         600, "how long a configuration sent by a client may take to load its new models; 0 means for ever"
     )
     servable_versions_always_present: bool = setting(
         True, "keep serving what serves when a base path is found without versions"
+    )
+    fail_if_zero_versions_at_startup: bool = setting(
+        False, "refuse to start or to reload when a configured model has no version"
     )
     allowed_base_paths: str = setting(
         "", "comma-separated directories that every base path has to lie in; empty allows all"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.errors import BridgeError, Code, FailedPrecondition, InvalidArgument, NotFound
+from bridge.lifecycle.source_config import model_configs
 from bridge.registry.records import ModelSpec
 from bridge.settings import Settings
 from model_repo_sync.config_files import ConfigFileError, parse_model_config
@@ -137,9 +138,7 @@ def platform(config: ModelConfig) -> str:
 
 def _checked(text: str, config: ModelServerConfig, rules: Rules) -> Configuration:
     try:
-        if config.WhichOneof("config") == "custom_model_config":
-            raise InvalidArgument("ModelServer does not yet support custom model config.")
-        return Configuration(text, tuple(models(config.model_config_list.config, rules)))
+        return Configuration(text, tuple(models(model_configs(config), rules)))
     except BridgeError as error:
         return Configuration(text, error=error)
 

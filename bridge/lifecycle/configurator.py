@@ -9,6 +9,7 @@ import time
 from bridge.errors import BridgeError, Code, InvalidArgument
 from bridge.lifecycle.configuration import Configuration, Rules, from_file, given, requested
 from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.source_config import check_versions, rules
 from bridge.lifecycle.trial import Trial
 from bridge.registry.records import Actor
 from bridge.registry.registry import Registry
@@ -52,6 +53,7 @@ class Configurator:
             self._seen = _identity(configuration)
         async with self._lock:
             if configuration is not None and configuration.error is None:
+                await self._check_versions(configuration)
                 await self._apply(START, configuration, STARTER)
             elif configuration is not None:
                 await self._reject(START, configuration, STARTER)
@@ -93,6 +95,7 @@ class Configurator:
         started = time.monotonic()
         async with self._lock:
             configuration = requested(config, self._plane, self._rules)
+            await self._check_versions(configuration)
             new = [model for model in configuration.models if self._plane.platform(model.name) is None]
             trial = Trial(self._plane, new)
             try:
@@ -109,6 +112,10 @@ class Configurator:
         if timeout is not None:
             limits.append(max(0.0, timeout - waited - DEADLINE_MARGIN))
         return min(limits, default=None)
+
+    async def _check_versions(self, configuration: Configuration) -> None:
+        if rules(self._settings, configuration.text).fail_when_empty:
+            await asyncio.to_thread(check_versions, configuration.models)
 
     async def _apply(self, origin: str, configuration: Configuration, actor: Actor, *, polled: bool = True) -> None:
         applied = await self._thread.call(
@@ -150,6 +157,8 @@ class Configurator:
         raise configuration.error
 
     async def _apply_wanted(self, *, labels_at_once: bool = False) -> None:
+        current = await self._thread.call(self._registry.current_config)
+        self._plane.watch_by(rules(self._settings, current.text if current else ""))
         self._plane.apply(await self._thread.call(self._registry.models), labels_at_once=labels_at_once)
 
 

@@ -21,7 +21,8 @@ from bridge.lifecycle.model import ModelManager
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
 from bridge.lifecycle.servable import Servable
-from bridge.lifecycle.source import ModelSource, SourceRules
+from bridge.lifecycle.source import ModelSource
+from bridge.lifecycle.source_config import SourceRules
 from bridge.registry.records import Model, ModelSpec
 from bridge.serving.routes import ModelRoute, VersionStatus
 from model_repo_sync import names
@@ -61,6 +62,10 @@ class ControlPlane:
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
+
+    def watch_by(self, rules: SourceRules) -> None:
+        """Watch base paths by these rules from the next `apply` on."""
+        self._rules = rules
 
     def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
         """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving.
@@ -247,7 +252,7 @@ class ControlPlane:
         policy = from_json(record.policy)
         source = self._sources.get(name)
         if source is not None:
-            source.change(record.base_path, policy)
+            source.change(record.base_path, policy, self._rules)
             return
         source = ModelSource(
             manager,

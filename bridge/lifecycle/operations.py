@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bridge.errors import Code, InvalidArgument
+from bridge.lifecycle.configuration import label_refused
 from bridge.registry.records import Actor, Copy, EventRecord, Instance, Model, Problem, Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -14,8 +15,7 @@ from bridge.serving.routes import VersionState
 from model_repo_sync.policy import from_json
 
 if TYPE_CHECKING:
-    from bridge.lifecycle.configuration import label_refused
-from bridge.lifecycle.control_plane import ControlPlane
+    from bridge.lifecycle.control_plane import ControlPlane
 
 LARGEST_VERSION = 2**63 - 1
 

@@ -7,22 +7,14 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 from bridge.lifecycle.model import ModelManager
+from bridge.lifecycle.source_config import SourceRules
 from model_repo_sync.policy import Policy, Specific, aspired
 from model_repo_sync.policy import scan as scan_for
 from model_repo_sync.sources import BasePathError, Scan, Scanner, VersionDirectory, parse_version
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SourceRules:
-    """`poll_wait` as TF Serving's --file_system_poll_wait_seconds: 0 looks once, negative never."""
-
-    poll_wait: float
-    keep_when_empty: bool
 
 
 ProblemListener = Callable[[str, str, str | None], None]
@@ -63,21 +55,21 @@ class ModelSource:
         self._scanner = Scanner()
         self._kick = asyncio.Event()
 
-    def change(self, base_path: str, policy: Policy) -> None:
-        """Use another base path or policy from now on."""
-        if (base_path, policy) == (self.base_path, self.policy):
+    def change(self, base_path: str, policy: Policy, rules: SourceRules) -> None:
+        """Use another base path, policy or rules from now on."""
+        if (base_path, policy, rules) == (self.base_path, self.policy, self._rules):
             return
         if base_path != self.base_path:
             self.settled = False
-        self.base_path, self.policy = base_path, policy
+        self.base_path, self.policy, self._rules = base_path, policy, rules
         self._kick.set()
 
     async def run(self) -> None:
         """Look again and again until cancelled, as often as the rules say; always after a change."""
-        wait = self._rules.poll_wait
-        if wait >= 0:
+        if self._rules.poll_wait >= 0:
             await self.look()
         while True:
+            wait = self._rules.poll_wait
             try:
                 await asyncio.wait_for(self._kick.wait(), wait if wait > 0 else None)
             except TimeoutError:

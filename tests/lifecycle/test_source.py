@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.lifecycle.source import ModelSource, SourceRules
+from bridge.lifecycle.source import ModelSource
+from bridge.lifecycle.source_config import SourceRules
 from model_repo_sync.policy import All, Latest, Policy, Specific
 from tests.lifecycle.surroundings import FakeSurroundings
 from tests.model_repo_sync.builders import saved_model, write
@@ -78,7 +79,7 @@ async def test_an_emptied_base_path(base: Path, executor: ThreadPoolExecutor, ke
 async def test_naming_no_version_unloads_everything(base: Path, executor: ThreadPoolExecutor) -> None:
     look = Look(base, Latest(), keep=True, executor=executor)
     await look.again()
-    look.source.change(str(base), Specific())
+    look.source.change(str(base), Specific(), SourceRules(1, keep_when_empty=True))
     await look.again()
     assert look.around.serving() == []
 
