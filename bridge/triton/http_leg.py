@@ -20,7 +20,7 @@ from bridge.triton.http_pool import Address, ConnectionPool
 from bridge.triton.tls import TlsFiles
 
 CONNECTIONS = 256
-"""Requests in flight on one instance; more wait for a connection until their deadline."""
+"""Requests in flight on one instance; more go by gRPC, or wait for a connection where gRPC is closed."""
 
 
 class HttpLeg:
@@ -43,6 +43,11 @@ class HttpLeg:
         if response.status != 200:
             raise errors.from_http(response.status, response.body, self._address)
         return self._outputs(response, call)
+
+    @property
+    def full(self) -> bool:
+        """Another call would have to wait for a connection."""
+        return self._pool.full
 
     async def close(self) -> None:
         await self._pool.close()

@@ -61,6 +61,11 @@ class ConnectionPool:
         elif not self._wake(connection):
             self._idle.append(connection)
 
+    @property
+    def full(self) -> bool:
+        """Another request would have to wait."""
+        return not self._idle and len(self._open) + self._dialing >= self._limit
+
     async def close(self) -> None:
         """Close every connection; requests in flight fail."""
         self._closed = True
@@ -81,13 +86,12 @@ class ConnectionPool:
         try:
             async with asyncio.timeout_at(deadline):
                 while not self._closed:
-                    if len(self._open) + self._dialing < self._limit:
-                        return await self._dial()
-                    connection = await self._wait()
-                    if connection is not None and connection.fresh:
+                    if (connection := self._take()) is not None:
                         return connection
-                    if connection is not None:
-                        self._discard(connection)
+                    if not self.full:
+                        return await self._dial()
+                    if (connection := await self._wait()) is not None:
+                        self._idle.append(connection)
                 raise errors.unreachable(str(self._address), "the bridge closed its connections to it")
         except TimeoutError:
             sentence = f"the request got no connection to Triton at {self._address} in time"

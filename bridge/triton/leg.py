@@ -1,6 +1,8 @@
-"""The transport to one instance: HTTP for most calls, gRPC where HTTP is closed or the body passes its limit."""
+"""The transport to one instance: HTTP for most calls, gRPC where HTTP is closed, full or too small for the body."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from bridge.errors import InvalidArgument
 from bridge.serving.routes import InstanceRoute
@@ -16,24 +18,34 @@ HTTP_BODY_LIMIT = 64 * 1024 * 1024
 _HEAD_ROOM = 64 * 1024
 
 
-class SizedLeg:
-    """Sends a call by `small` where its tensors leave room under `limit` bytes, else by `large`."""
+class BoundedLeg(InferenceLeg, Protocol):
+    """A leg that carries so many calls at a time."""
 
-    def __init__(self, small: InferenceLeg, large: InferenceLeg, limit: int) -> None:
-        self._small = small
-        self._large = large
+    @property
+    def full(self) -> bool: ...
+
+
+class ChoosingLeg:
+    """Sends a call by `lean` where its tensors leave room under `limit` bytes and it would not have to wait there.
+
+    Everything else goes by `roomy`, so that calls which a slow model holds up never keep those of others waiting.
+    """
+
+    def __init__(self, lean: BoundedLeg, roomy: InferenceLeg, limit: int) -> None:
+        self._lean = lean
+        self._roomy = roomy
         self._limit = limit - _HEAD_ROOM
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
         return await self._leg(call).infer(call, timeout)
 
     async def close(self) -> None:
-        await self._small.close()
-        await self._large.close()
+        await self._lean.close()
+        await self._roomy.close()
 
     def _leg(self, call: ModelCall) -> InferenceLeg:
         size = sum([byte_size(tensor.data) for tensor in call.inputs])
-        return self._small if size <= self._limit else self._large
+        return self._lean if size <= self._limit and not self._lean.full else self._roomy
 
 
 def open_leg(route: InstanceRoute, http_body_limit: int = HTTP_BODY_LIMIT) -> InferenceLeg:
@@ -47,4 +59,4 @@ def open_leg(route: InstanceRoute, http_body_limit: int = HTTP_BODY_LIMIT) -> In
     if not route.http:
         return GrpcLeg(route.grpc, tls, route.headers)
     http = HttpLeg(parse_address(route.http, tls), route.headers)
-    return SizedLeg(http, GrpcLeg(route.grpc, tls, route.headers), http_body_limit) if route.grpc else http
+    return ChoosingLeg(http, GrpcLeg(route.grpc, tls, route.headers), http_body_limit) if route.grpc else http

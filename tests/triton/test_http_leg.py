@@ -264,11 +264,13 @@ async def test_waiting_for_a_connection_ends_with_the_deadline() -> None:
     async with serving(hang, limit=1) as leg:
         first = asyncio.create_task(leg.infer(CALL, 0.4))
         await asyncio.sleep(0.05)
+        assert leg.full
         with pytest.raises(CallError, match=r"got no connection to Triton .* in time") as caught:
             await leg.infer(CALL, 0.1)
         assert (caught.value.code, caught.value.sent) == (Code.DEADLINE_EXCEEDED, False)
         with pytest.raises(CallError, match="did not answer in time"):
             await first
+        assert not leg.full
 
 
 async def test_cancelled_waiters_pass_their_turn_on() -> None:

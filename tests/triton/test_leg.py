@@ -7,7 +7,7 @@ from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import ModelCall, WireTensor
 from bridge.triton.grpc_leg import GrpcLeg
 from bridge.triton.http_leg import HttpLeg
-from bridge.triton.leg import SizedLeg, open_leg
+from bridge.triton.leg import ChoosingLeg, open_leg
 from tests.triton.tritonserver import Tritonserver
 
 
@@ -17,6 +17,7 @@ class Recorder:
     def __init__(self) -> None:
         self.sizes: list[int] = []
         self.closed = False
+        self.full = False
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
         self.sizes.append(sum(len(tensor.data) for tensor in call.inputs))
@@ -30,21 +31,24 @@ def call(*sizes: int) -> ModelCall:
     return ModelCall("m", [WireTensor("x", "UINT8", (size,), bytes(size)) for size in sizes], ["y"])
 
 
-async def test_size_decides() -> None:
-    small, large = Recorder(), Recorder()
-    leg = SizedLeg(small, large, limit=1_000_000)
+async def test_size_and_room_decide() -> None:
+    lean, roomy = Recorder(), Recorder()
+    leg = ChoosingLeg(lean, roomy, limit=1_000_000)
     for sizes in ((0,), (900_000,), (500_000, 500_000), (2_000_000,)):
         await leg.infer(call(*sizes), 1)
-    assert small.sizes == [0, 900_000]
-    assert large.sizes == [1_000_000, 2_000_000]
+    assert lean.sizes == [0, 900_000]
+    assert roomy.sizes == [1_000_000, 2_000_000]
+    lean.full = True
+    await leg.infer(call(1), 1)
+    assert roomy.sizes[-1] == 1
     await leg.close()
-    assert small.closed
-    assert large.closed
+    assert lean.closed
+    assert roomy.closed
 
 
 @pytest.mark.parametrize(
     ("grpc", "http", "kind"),
-    [("h:1", "h:2", SizedLeg), ("h:1", "", GrpcLeg), ("", "h:2", HttpLeg)],
+    [("h:1", "h:2", ChoosingLeg), ("h:1", "", GrpcLeg), ("", "h:2", HttpLeg)],
 )
 async def test_open_ports_decide(grpc: str, http: str, kind: type) -> None:
     leg = open_leg(InstanceRoute("one", grpc=grpc, http=http))
