@@ -27,8 +27,6 @@ RUNNER_OUTPUT = "bridge.runner"
 """Always declared: a request for it alone asks the runner who it is."""
 FORMAT = 1
 """Version of the `runner` parameter."""
-QUEUE_TIMEOUT_MICROSECONDS = 10**13
-"""Four months. Triton heeds a request's own timeout only where it is shorter than this, and 0 means none at all."""
 
 _PARAMETERS = frozenset({"runner", "session_config", "threads", "queue_size", "fingerprint"})
 
@@ -76,11 +74,9 @@ def validate(text: str, name: str) -> None:
     _require(config.backend == BACKEND, f"asks for the backend {config.backend!r} instead of {BACKEND!r}")
     _require(config.max_batch_size == 0, "sets max_batch_size")
     _require(len(config.instance_group) > 0, "has no instance_group")
-    _require(config.WhichOneof("scheduling_choice") == "dynamic_batching", "has no dynamic_batching, so no queue limit")
-    policy = config.dynamic_batching.default_queue_policy
-    _require(policy.max_queue_size > 0, "has no queue limit")
-    bounded = policy.allow_timeout_override and policy.default_timeout_microseconds > 0
-    _require(bounded, "lets no request bound its wait in the queue")
+    dynamic = config.WhichOneof("scheduling_choice") == "dynamic_batching"
+    _require(dynamic, "has no dynamic_batching, so Triton would run requests whose clients are gone")
+    _require(not config.dynamic_batching.ListFields(), "sets options of dynamic_batching, which stall Triton's queue")
     _validate_tensors(config)
     _validate_parameters(config)
 
@@ -112,11 +108,9 @@ def _text(
     for tensor, data_type in [*_data_types(outputs), (RUNNER_OUTPUT, "TYPE_STRING")]:
         config.output.add(name=tensor, data_type=data_type, dims=[-1])
     config.instance_group.add(**_instance_group(options.device))
-    policy = config.dynamic_batching.default_queue_policy
-    policy.max_queue_size = options.queue_size
-    policy.default_timeout_microseconds = QUEUE_TIMEOUT_MICROSECONDS
-    policy.allow_timeout_override = True
-    policy.timeout_action = model_config_pb2.ModelQueuePolicy.REJECT
+    # Empty, it drops requests whose clients are gone. With a queue limit or timeout Triton 24.10 loses wake-ups, and
+    # requests that arrive together wait for its half-second timer; the bridge and the runner bound the queue.
+    config.dynamic_batching.SetInParent()
     for key, value in _parameters(runner, options, source).items():
         config.parameters[key].string_value = value
     text: str = text_format.MessageToString(config)

@@ -44,11 +44,6 @@ instance_group {
   kind: KIND_CPU
 }
 dynamic_batching {
-  default_queue_policy {
-    default_timeout_microseconds: 10000000000000
-    allow_timeout_override: true
-    max_queue_size: 7
-  }
 }
 parameters {
   key: "fingerprint"
@@ -160,9 +155,16 @@ def test_an_unresolved_device_is_refused() -> None:
         ('"bridge.runner"', '"z:0"', "lacks the output 'bridge.runner'"),
         ("optional: true", "", "declares an input that is not optional"),
         ("data_type: TYPE_FP32", "", "gives input 'x:0' no data type"),
-        ("max_queue_size: 7", "", "has no queue limit"),
-        ("default_timeout_microseconds: 10000000000000", "", "lets no request bound its wait in the queue"),
-        ("allow_timeout_override: true", "", "lets no request bound its wait in the queue"),
+        (
+            "dynamic_batching {",
+            "dynamic_batching { priority_levels: 2",
+            "options of dynamic_batching, which stall",
+        ),
+        (
+            "dynamic_batching {",
+            "dynamic_batching { default_queue_policy { max_queue_size: 7 }",
+            "options of dynamic_batching, which stall",
+        ),
         ('key: "threads"', 'key: "thread"', "lacks the parameter threads"),
         ('string_value: "3"', 'string_value: "0"', "has '0' as threads"),
         ('string_value: "28f', 'string_value: "x8f', "damaged parameter"),
