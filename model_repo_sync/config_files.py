@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from model_repo_sync.protos.tensorflow import error_codes_pb2
 from model_repo_sync.protos.tensorflow_serving import model_server_config_pb2
 from model_repo_sync.protos.text import TextFormatError, from_text
+
+M = TypeVar("M", bound=Message)
+
+_CODES = {errno.ENOENT: error_codes_pb2.NOT_FOUND, errno.EACCES: error_codes_pb2.PERMISSION_DENIED}
+"""As TensorFlow's file system maps errors; others are FAILED_PRECONDITION."""
 
 
 class ConfigFileError(Exception):
@@ -25,13 +33,23 @@ class ConfigFileError(Exception):
 
 def read_model_config_file(path: str) -> model_server_config_pb2.ModelServerConfig:
     """The ModelServerConfig in `path`. Raises ConfigFileError."""
-    return parse_model_config(_read(path), path)
+    return read_text_proto(path, model_server_config_pb2.ModelServerConfig)
 
 
 def parse_model_config(text: str, path: str) -> model_server_config_pb2.ModelServerConfig:
     """The ModelServerConfig in `text`, which came from `path`. Raises ConfigFileError."""
+    return parse_text_proto(text, model_server_config_pb2.ModelServerConfig, path)
+
+
+def read_text_proto(path: str, message_type: type[M]) -> M:
+    """The message of `message_type` in `path`. Raises ConfigFileError."""
+    return parse_text_proto(_read(path), message_type, path)
+
+
+def parse_text_proto(text: str, message_type: type[M], path: str) -> M:
+    """The message of `message_type` in `text`, which came from `path`. Raises ConfigFileError."""
     try:
-        return from_text(text, model_server_config_pb2.ModelServerConfig, path)
+        return from_text(text, message_type, path)
     except TextFormatError as error:
         detail = f"{error.line}:{error.column}: {error.reason}" if error.line else error.reason
         message = f"Invalid protobuf file: '{path}'"
@@ -43,7 +61,7 @@ def _read(path: str) -> str:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        code = error_codes_pb2.NOT_FOUND if error.errno == errno.ENOENT else error_codes_pb2.FAILED_PRECONDITION
+        code = _CODES.get(error.errno or 0, error_codes_pb2.FAILED_PRECONDITION)
         raise ConfigFileError(code, f"{path}; {error.strerror}") from error
     if not data:
         # TF Serving maps the file into memory, which fails for no bytes; a comment alone is an empty configuration.
