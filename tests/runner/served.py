@@ -17,9 +17,10 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from model_repo_sync.runner.tensorflow_engine.dtypes import DTYPES
+from model_repo_sync.triton_config import RunnerOptions
 from tests.support import savedmodels
 from tests.support.savedmodels import Array
-from tests.support.tritonserver import TritonServer, write_model
+from tests.support.tritonserver import TritonServer, write_saved_model
 
 _numbers = itertools.count()
 
@@ -69,7 +70,7 @@ class Served:
             inputs |= {name: dtype % 100 for name, dtype, _ in signature["inputs"].values()}
             outputs |= {name: dtype % 100 for name, dtype, _ in signature["outputs"].values()}
         name = f"tfs.00000000.{saved_model.parent.name.replace('_', '__')}.{next(_numbers)}"
-        write_model(repository, name, saved_model, inputs, outputs, **options)
+        write_saved_model(repository, name, saved_model, RunnerOptions(**options))
         triton.client().load_model(name)
         return cls(triton, name, saved_model, inputs, outputs)
 
@@ -104,6 +105,12 @@ class Served:
             self.call(feeds, fetches)
         assert (refused.value.code, refused.value.text) == (expected.value.code, expected.value.text)
         return refused.value
+
+    def named(self, signature: str, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], list[str]]:
+        """The feeds by tensor name instead of alias, and all outputs of the signature, sorted by alias."""
+        sides = savedmodels.signatures(self.saved_model)[signature]
+        outputs = [sides["outputs"][alias][0] for alias in sorted(sides["outputs"])]
+        return {sides["inputs"][alias][0]: array for alias, array in feeds.items()}, outputs
 
     def describe(self) -> dict[str, Any]:
         [answer] = self.call({}, ["bridge.runner"])

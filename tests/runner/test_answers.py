@@ -165,30 +165,17 @@ def test_examples_are_parsed(serve: Serve) -> None:
 
 
 FAILURES = {
-    "assert": ("failures", {"serving_default_x:0": floats(1, 99)}, ["StatefulPartitionedCall_2:0"]),
-    "reshape": (
-        "failures",
-        {"reshape_x:0": floats(1, 2), "reshape_shape:0": Array(3, (1,), struct.pack("<i", 3))},
-        ["StatefulPartitionedCall_1:0"],
-    ),
-    "gather": (
-        "failures",
-        {"gather_x:0": floats(1, 2), "gather_index:0": int32(9)},
-        ["StatefulPartitionedCall:0"],
-    ),
-    "unfed placeholder": ("half_plus_two", {"x2:0": floats(1)}, ["y:0"]),
-    "no example": ("half_plus_two", {"tf_example:0": strings(b"not an example")}, ["y:0"]),
-    "missing feature": ("half_plus_two", {"tf_example:0": strings(example(x2=[1.0]))}, ["y:0"]),
-    "bad batch": (
-        "arithmetic",
-        {"serving_default_features:0": floats(1, 2, 3, shape=(1, 3))},
-        ["StatefulPartitionedCall:0"],
-    ),
+    "assert": ("failures", "serving_default", {"x": floats(1, 99)}),
+    "reshape": ("failures", "reshape", {"x": floats(1, 2), "shape": Array(3, (1,), struct.pack("<i", 3))}),
+    "gather": ("failures", "gather", {"x": floats(1, 2), "index": int32(9)}),
+    "unfed placeholder": ("half_plus_two", "serving_default", {}),
+    "no example": ("half_plus_two", "regress_x_to_y", {"inputs": strings(b"not an example")}),
+    "missing feature": ("half_plus_two", "regress_x_to_y", {"inputs": strings(example(x2=[1.0]))}),
 }
 
 
 @pytest.mark.parametrize("case", FAILURES)
 def test_errors_keep_code_and_text(serve: Serve, case: str) -> None:
-    kind, feeds, fetches = FAILURES[case]
+    kind, signature, aliased = FAILURES[case]
     model = serve(kind)
-    model.fails_as_tensorflow(feeds, fetches)
+    model.fails_as_tensorflow(*model.named(signature, aliased))

@@ -32,7 +32,10 @@ import tritonclient.grpc as grpcclient
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from model_repo_sync import triton_config
 from model_repo_sync.runner.tensorflow_engine.dtypes import DTYPES
+from model_repo_sync.saved_model import read_saved_model
+from model_repo_sync.triton_config import RunnerOptions
 
 RUNNER = Path(__file__).resolve().parents[2] / "model_repo_sync" / "runner"
 
@@ -77,12 +80,12 @@ def write_model(
     *,
     threads: int = 4,
     queue_size: int = 100,
-    triton_queue_size: int = 100,
     session_config: str = INTER_OP_IN_CALLER,
     kind: str = "KIND_CPU",
     runner: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write one Triton model, without `saved_model` a probe; `inputs` and `outputs` map graph tensor names to dtypes."""
+    """Write a Triton model as no SavedModel describes it: any parameters, `inputs` and `outputs` (graph tensor names to
+    dtypes); without `saved_model` a probe."""
     described = {"format": 1, "inputs": dict(inputs), "outputs": dict(outputs), "tags": ["serve"]}
     parameters = {
         "runner": json.dumps(runner or (described if saved_model else {"format": 1, "probe": True})),
@@ -101,16 +104,23 @@ def write_model(
             if side is config.input:
                 entry.optional = True
     config.instance_group.add(count=1, kind=model_config_pb2.ModelInstanceGroup.Kind.Value(kind))
-    policy = config.dynamic_batching.default_queue_policy
-    policy.max_queue_size = triton_queue_size
-    policy.allow_timeout_override = True
+    config.dynamic_batching.SetInParent()
     for key, value in parameters.items():
         config.parameters[key].string_value = value
-    directory = repository / name
+    return _lay_out(repository / name, saved_model, text_format.MessageToString(config))
+
+
+def write_saved_model(repository: Path, name: str, saved_model: Path, options: RunnerOptions) -> Path:
+    """Write a Triton model as the product configures it."""
+    config = triton_config.generate(name, read_saved_model(str(saved_model)), options)
+    return _lay_out(repository / name, saved_model, config)
+
+
+def _lay_out(directory: Path, saved_model: Path | None, config: str) -> Path:
     (directory / "1").mkdir(parents=True)
     if saved_model is not None:
         shutil.copytree(saved_model, directory / "1" / "model.savedmodel")
-    (directory / "config.pbtxt").write_text(text_format.MessageToString(config))
+    (directory / "config.pbtxt").write_text(config)
     return directory
 
 

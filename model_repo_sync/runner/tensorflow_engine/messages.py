@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb
 
-from . import shapes
+from . import dtypes, shapes
 from .description import Description
 from .dlpack import Exporter, borrow
 from .dtypes import DTYPES, DType
@@ -151,7 +151,8 @@ class Outputs:
         dtype = self._reader.dtype(name, handle)
         if dtype.number != self._declared[name]:
             # Triton would label the bytes with the configured type and say nothing.
-            raise StatusError(INTERNAL, f"Output {name} is configured as {self._declared[name]} but is {dtype.name}")
+            configured = dtypes.name(self._declared[name])
+            raise StatusError(INTERNAL, f"Output {name} is configured as {configured} but is {dtype.name}")
         if dtype.triton == "BF16":
             shape, address = self._reader.shape(handle), self._reader.data(handle)
             return pb.Tensor.from_dlpack(name, self._exporter.bfloat16(handle, address, shape))
