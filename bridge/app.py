@@ -42,6 +42,7 @@ from bridge.settings import Settings, describe
 from bridge.state_dir import StateDir
 from bridge.telemetry.metrics import Metrics
 from bridge.tfserving.grpc_server import GrpcServer
+from bridge.tfserving.reload import reloader
 from bridge.tfserving.rest_server import RestServer
 from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
 from bridge.triton.instance import TritonInstance
@@ -125,7 +126,7 @@ class Application:
         configurator = Configurator(settings, registry, thread, plane)
         await configurator.start()
         self._spawn(configurator.poll(), "configuration file")
-        ports = await self._open_ports(core, operations, Health(plane, registry, thread), metrics)
+        ports = await self._open_ports(core, operations, configurator, Health(plane, registry, thread), metrics)
         self._state.write_server(ports)
         self._spawn(self._announce(plane, ports), "announcement")
 
@@ -240,7 +241,12 @@ class Application:
         return InstanceController(name, repository, plane.fleet, plane, self._work, limits, check)
 
     async def _open_ports(
-        self, core: InferenceCore, operations: Operations, health: Health, metrics: Metrics
+        self,
+        core: InferenceCore,
+        operations: Operations,
+        configurator: Configurator,
+        health: Health,
+        metrics: Metrics,
     ) -> dict[str, int]:
         settings = self._settings
         ports = {}
@@ -254,7 +260,7 @@ class Application:
             ports["rest"] = await rest.start("0.0.0.0", settings.rest_api_port)
             self._on_close(lambda: rest.stop(settings.drain_seconds))
         if settings.port:
-            grpc = GrpcServer(core)
+            grpc = GrpcServer(core, reload=reloader(configurator))
             ports["grpc"] = await grpc.start(f"0.0.0.0:{settings.port}")
             self._on_close(lambda: grpc.stop(settings.drain_seconds))
         return ports
@@ -267,6 +273,7 @@ class Application:
         return InferenceSettings(
             recovery_wait=self._settings.recovery_wait_ms / 1000,
             request_timeout=float(self._settings.request_timeout_seconds),
+            queue_size=self._settings.runner_queue_size,
         )
 
     def _device(self) -> devices.Device:

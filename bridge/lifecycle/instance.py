@@ -20,6 +20,7 @@ from bridge.lifecycle.backoff import Backoff
 from bridge.lifecycle.servable import Servable
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault
+from bridge.triton.errors import says_dead_runner
 from bridge.triton.instance import FailureKind, IndexEntry, LoadFailure, TritonInstance
 from model_repo_sync import names
 from model_repo_sync.repository import ModelRepository
@@ -116,7 +117,12 @@ class InstanceController:
         self._kick.set()
 
     def suspect(self, triton_name: str, reason: str) -> None:
-        """A request met trouble on this copy: ask its runner, now."""
+        """A request met trouble on this copy: replace it if its runner is known to be dead, else ask it, now."""
+        if triton_name not in self.loaded or self._busy(triton_name):
+            return
+        if says_dead_runner(reason):
+            self._replace(triton_name, reason)
+            return
         self._suspects[triton_name] = reason
         self.kick()
 
@@ -265,8 +271,11 @@ class InstanceController:
             await self._instance.ping(name, PING_SECONDS)
         except CallError as error:
             if error.fault in (Fault.RUNNER, Fault.NOT_READY) and name in self.loaded:
-                self._lose(name, error.message)
-                self._spawn(self._reset(name), f"unload dead {name}")
+                self._replace(name, error.message)
+
+    def _replace(self, name: str, reason: str) -> None:
+        self._lose(name, reason)
+        self._spawn(self._reset(name), f"unload dead {name}")
 
     async def _reset(self, name: str) -> None:
         """A dead runner is never restarted by Triton and a load is a no-op: only unload and load help."""

@@ -9,7 +9,7 @@ import grpc
 from bridge.errors import Unavailable
 from bridge.serving.infer import InferenceCore
 from bridge.tfserving import model_service, prediction_service
-from bridge.tfserving.model_service import ModelService
+from bridge.tfserving.model_service import ModelService, Reload
 from bridge.tfserving.prediction_service import PredictionService
 from bridge.tfserving.rpc import Rpc, unary
 
@@ -31,6 +31,7 @@ class GrpcServer:
         self,
         core: InferenceCore,
         *,
+        reload: Reload | None = None,
         as_content: bool = False,
         credentials: grpc.ServerCredentials | None = None,
         handlers: Sequence[grpc.GenericRpcHandler] = (),
@@ -39,7 +40,7 @@ class GrpcServer:
         self._server = grpc.aio.server(options=_OPTIONS)
         services = {
             prediction_service.SERVICE: PredictionService(core, as_content=as_content).rpcs(),
-            model_service.SERVICE: ModelService(core.view).rpcs(),
+            model_service.SERVICE: ModelService(core.view, reload).rpcs(),
         }
         self._server.add_generic_rpc_handlers([*(_handler(*service) for service in services.items()), *handlers])
 

@@ -10,7 +10,7 @@ from bridge.serving.infer import InferenceCore
 from bridge.serving.resolve import resolve
 from bridge.serving.routes import ServableRoute
 from bridge.tfserving.messages import model_spec, parse
-from bridge.tfserving.rpc import Rpc
+from bridge.tfserving.rpc import Caller, Rpc
 from model_repo_sync.protos.tensorflow_serving.get_model_metadata_pb2 import (
     GetModelMetadataRequest,
     GetModelMetadataResponse,
@@ -37,22 +37,22 @@ class PredictionService:
             "GetModelMetadata": self.get_model_metadata,
         }
 
-    async def predict(self, request: bytes, timeout: float | None) -> bytes:
-        answer = await self._core.predict(decode_predict_request(request), timeout)
+    async def predict(self, request: bytes, caller: Caller) -> bytes:
+        answer = await self._core.predict(decode_predict_request(request), caller.timeout)
         return encode_predict_response(
             answer.model, answer.version, answer.signature, answer.outputs, as_content=self._as_content
         )
 
-    async def classify(self, request: bytes, timeout: float | None) -> bytes:
+    async def classify(self, request: bytes, caller: Caller) -> bytes:
         raise Unimplemented("Classify is not served by this server.")
 
-    async def regress(self, request: bytes, timeout: float | None) -> bytes:
+    async def regress(self, request: bytes, caller: Caller) -> bytes:
         raise Unimplemented("Regress is not served by this server.")
 
-    async def multi_inference(self, request: bytes, timeout: float | None) -> bytes:
+    async def multi_inference(self, request: bytes, caller: Caller) -> bytes:
         raise Unimplemented("MultiInference is not served by this server.")
 
-    async def get_model_metadata(self, request: bytes, timeout: float | None) -> bytes:
+    async def get_model_metadata(self, request: bytes, caller: Caller) -> bytes:
         message = parse(GetModelMetadataRequest, request)
         if not message.HasField("model_spec"):
             raise InvalidArgument("Missing ModelSpec")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 import grpc
 
@@ -11,8 +12,21 @@ from bridge.errors import BridgeError, Code
 
 logger = logging.getLogger(__name__)
 
-Rpc = Callable[[bytes, float | None], Awaitable[bytes]]
-"""A unary RPC on serialized messages; its second argument is the client's remaining time in seconds, if it set one."""
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls and how long they wait: `timeout` is the client's remaining time in seconds, None without a deadline.
+
+    `peer` is gRPC's name of the other end; `metadata` holds the text entries by lower-case key, the last of each.
+    """
+
+    timeout: float | None = None
+    peer: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+Rpc = Callable[[bytes, Caller], Awaitable[bytes]]
+"""A unary RPC on serialized messages."""
 
 MESSAGE_LIMIT = 1024
 """Bytes of a status message that TF Serving sends."""
@@ -28,7 +42,7 @@ def unary(rpc: Rpc) -> grpc.RpcMethodHandler[bytes, bytes]:
 
     async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         try:
-            return await rpc(request, time_remaining(context))
+            return await rpc(request, _caller(context))
         except BridgeError as error:
             await context.abort(_STATUS_CODES[error.code], status_message(error.message))
         except Exception:
@@ -36,6 +50,12 @@ def unary(rpc: Rpc) -> grpc.RpcMethodHandler[bytes, bytes]:
             await context.abort(grpc.StatusCode.INTERNAL, "Internal error of the bridge; its log says more.")
 
     return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def _caller(context: grpc.aio.ServicerContext[bytes, bytes]) -> Caller:
+    entries = context.invocation_metadata() or ()
+    metadata = {key: value for key, value in entries if isinstance(value, str)}
+    return Caller(time_remaining(context), context.peer(), metadata)
 
 
 def time_remaining(context: grpc.aio.ServicerContext[bytes, bytes]) -> float | None:

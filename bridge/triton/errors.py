@@ -23,6 +23,10 @@ _CONNECT = re.compile(
 _TRACEBACK = re.compile(r"\s+At:\s+\S+\(\d+\)")
 
 
+DEAD_RUNNER = "is not healthy"
+"""In what Triton says of each request to a model whose stub died."""
+
+
 class _Rule(NamedTuple):
     text: str
     code: Code
@@ -35,7 +39,7 @@ _RULES = (
     _Rule("is not at ready state", Code.UNAVAILABLE, Fault.NOT_READY),
     _Rule("Server not ready", Code.UNAVAILABLE, Fault.NOT_READY),
     _Rule("Server is stopping", Code.UNAVAILABLE, Fault.NOT_READY),
-    _Rule("is not healthy", Code.UNAVAILABLE, Fault.RUNNER),
+    _Rule(DEAD_RUNNER, Code.UNAVAILABLE, Fault.RUNNER),
     _Rule("shared memory pool", Code.UNAVAILABLE, Fault.RUNNER),
     _Rule("shared memory key", Code.UNAVAILABLE, Fault.RUNNER),
     _Rule("Exceeds maximum queue size", Code.UNAVAILABLE, Fault.BUSY),
@@ -160,3 +164,8 @@ def _error_text(body: bytes | bytearray | memoryview) -> str | None:
         return None
     text = document.get("error") if isinstance(document, dict) else None
     return text if isinstance(text, str) else None
+
+
+def says_dead_runner(text: str) -> bool:
+    """Whether Triton said that the process behind a model died. Triton never starts it again by itself."""
+    return DEAD_RUNNER in text
