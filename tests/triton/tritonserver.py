@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import time
 import urllib.request
+import uuid
 from pathlib import Path
 
 from tests.support.tritonserver import DIE_WITH_PARENT, backend_directory, free_ports, wheel_directory
@@ -30,6 +31,7 @@ class Tritonserver:
         self.grpc_port, self.http_port = free_ports(2)
         self.flags = flags if auto_complete else ("--disable-auto-complete-config", *flags)
         self._directory = directory
+        self._shm_prefix = f"bridge_test_{uuid.uuid4().hex[:8]}_"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -60,6 +62,8 @@ class Tritonserver:
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
+        for leftover in Path("/dev/shm").glob(f"{self._shm_prefix}*"):
+            leftover.unlink(missing_ok=True)
 
     def pause(self) -> None:
         """Make it hang: connections stay, nothing answers."""
@@ -82,6 +86,7 @@ class Tritonserver:
             "--model-control-mode=explicit",
             "--strict-readiness=false",
             "--allow-metrics=false",
+            f"--backend-config=python,shm-region-prefix-name={self._shm_prefix}",
             "--exit-timeout-secs=2",
             "--grpc-address=127.0.0.1",
             f"--grpc-port={self.grpc_port}",
