@@ -7,15 +7,21 @@ from importlib import import_module
 import click
 
 from bridge import __version__
+from bridge.cli.groups import SentenceGroup
 
 COMMANDS = {
     "db": "bridge.cli.db:db",
+    "events": "bridge.cli.events:events",
+    "instances": "bridge.cli.instances:instances",
+    "labels": "bridge.cli.labels:labels",
+    "models": "bridge.cli.models:models",
     "serve": "bridge.cli.serve:serve",
+    "versions": "bridge.cli.versions:versions",
 }
 """Commands by name. A module is imported only when its command is called, so that each starts fast."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SentenceGroup):
     """A group whose commands are imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -29,7 +35,7 @@ class LazyGroup(click.Group):
         return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("bridge", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="bridge")
 def main() -> None:
     """Serves TensorFlow Serving clients from NVIDIA Triton, and keeps the history of what was live."""

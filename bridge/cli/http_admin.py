@@ -1,0 +1,101 @@
+"""The admin API of a running server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from bridge.cli.admin import JsonObject
+from bridge.errors import BridgeError, Code, InvalidArgument, Unavailable
+
+TIMEOUT_SECONDS = 60.0
+
+
+class HttpAdmin:
+    """Talks to the admin API at `url`, `http://HOST:PORT` or https, past any proxy. Raises InvalidArgument."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        parts = urlsplit(self._url)
+        try:
+            self._port = parts.port
+        except ValueError as error:
+            raise InvalidArgument(f"'{url}' is not the URL of an admin API: {error}") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidArgument(f"'{url}' is not the URL of an admin API; write http://HOST:PORT")
+        self._host = parts.hostname
+        self._prefix = parts.path
+        self._connection = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+
+    def models(self, name: str | None = None) -> Sequence[JsonObject]:
+        return self._list("models", name=name)
+
+    def versions(self, model: str | None = None) -> Sequence[JsonObject]:
+        return self._list("versions", model=model)
+
+    def labels(self, model: str | None = None) -> Sequence[JsonObject]:
+        return self._list("labels", model=model)
+
+    def instances(self) -> Sequence[JsonObject]:
+        return self._list("instances")
+
+    def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]:
+        return self._list("events", subject=subject, action=action, after=after, limit=limit)
+
+    def set_policy(self, model: str, policy: JsonObject, reason: str) -> bool:
+        return self._change("PUT", "policy", {"model": model}, policy, reason)
+
+    def set_label(self, model: str, label: str, version: int, reason: str) -> bool:
+        return self._change("PUT", "label", {"model": model, "label": label}, {"version": version}, reason)
+
+    def remove_label(self, model: str, label: str, reason: str) -> bool:
+        return self._change("DELETE", "label", {"model": model, "label": label}, None, reason)
+
+    def _list(self, resource: str, **query: str | int | None) -> Sequence[JsonObject]:
+        given = {name: value for name, value in query.items() if value is not None}
+        items: Sequence[JsonObject] = self._ask("GET", resource, given)[resource]
+        return items
+
+    def _change(
+        self, method: str, resource: str, query: Mapping[str, str], body: JsonObject | None, reason: str
+    ) -> bool:
+        # A header is one line; its bytes are UTF-8, which the server expects.
+        headers = {"x-audit-reason": " ".join(reason.split()).encode()} if reason else {}
+        return bool(self._ask(method, resource, query, body, headers)["changed"])
+
+    def _ask(
+        self,
+        method: str,
+        resource: str,
+        query: Mapping[str, Any],
+        body: JsonObject | None = None,
+        headers: Mapping[str, bytes] | None = None,
+    ) -> dict[str, Any]:
+        target = f"{self._prefix}/api/v1/{resource}" + (f"?{urlencode(query)}" if query else "")
+        data = None if body is None else json.dumps(body).encode()
+        connection = self._connection(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        try:
+            connection.request(method, target, data, dict(headers or {}))
+            response = connection.getresponse()
+            status, answer = response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(f"The admin API {self._url} does not answer: {_cause(error)}.") from error
+        finally:
+            connection.close()
+        return self._answer(status, answer)
+
+    def _answer(self, status: int, answer: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(answer)
+            if status == 200:
+                return dict(value)
+            raise BridgeError(str(value["error"]), Code[value["code"]])
+        except (ValueError, TypeError, KeyError) as error:
+            raise Unavailable(f"{self._url} is not the admin API of a bridge: it answers {status}.") from error
+
+
+def _cause(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
