@@ -94,7 +94,10 @@ def from_file(path: str, rules: Rules) -> Configuration:
         config = parse_model_config(text, path)
     except ConfigFileError as error:
         return Configuration(text, error=BridgeError(str(error), Code(error.code)))
-    return _checked(text, config, rules)
+    checked = _checked(text, config, rules)
+    if checked.error is None:
+        return checked
+    return Configuration(text, error=BridgeError(f"{path}: {checked.error.message}", checked.error.code))
 
 
 def requested(config: ModelServerConfig, served: Served, rules: Rules) -> Configuration:

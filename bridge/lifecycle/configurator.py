@@ -58,7 +58,7 @@ class Configurator:
             elif configuration is not None:
                 await self._reject(START, configuration, STARTER)
             await self._need_some(configuration)
-            await self._apply_wanted()
+            await self._apply_wanted(labels_at_once=self._rules.unavailable_labels)
 
     async def poll(self) -> None:
         """Look at --model_config_file again and again, until cancelled, as often as the settings say."""
@@ -139,7 +139,8 @@ class Configurator:
     async def _reject(self, origin: str, configuration: Configuration, actor: Actor) -> None:
         error = configuration.error
         assert error is not None
-        logger.error("the configuration is refused, the last good one stays: %s", error.message)
+        if await self._thread.call(self._registry.current_config) is not None:
+            logger.error("the configuration is refused, the last good one stays: %s", error.message)
         await self._thread.call(
             self._registry.reject_config,
             origin,

@@ -185,3 +185,4 @@ def test_files_that_cannot_be_used(tmp_path: Path, content: str | None, code: Co
     assert error.code is code
     for part in parts:
         assert part in error.message
+    assert str(file) in error.message

@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -132,15 +133,11 @@ class BridgeServer:
         self._running().wait(END_SECONDS)
 
     def close(self) -> None:
-        """End the server and whatever it left."""
-        if self._process is not None and self._process.poll() is None:
-            self.signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.wait()
-        for process in self.processes():
-            process.kill()
+        """End the server and whatever it started at once, and remove the shared memory that this leaves."""
         if self._process is not None:
+            self._process.kill()
             self._process.wait(END_SECONDS)
+        wait_for(self._killed_all, END_SECONDS, "every process of the server ended")
         for left in self.shared_memory():
             left.unlink(missing_ok=True)
 
@@ -170,6 +167,10 @@ class BridgeServer:
         """The log's lines that hold all of `parts`, of all lives."""
         return [line for line in self.log.read_text().splitlines() if all(part in line for part in parts)]
 
+    def wait_for_log(self, *parts: str, seconds: float = 20.0) -> list[str]:
+        """The log's lines that hold all of `parts`, once there are some."""
+        return wait_for(lambda: self.log_lines(*parts), seconds, f"the log says {parts}")
+
     def tail(self, lines: int = 40) -> str:
         return "\n".join(self.log.read_text().splitlines()[-lines:])
 
@@ -195,7 +196,7 @@ class BridgeServer:
 
     def events(self, **filters: str | int) -> list[dict[str, Any]]:
         """The history, oldest first."""
-        query = "&".join(f"{name}={value}" for name, value in {"limit": 1000, **filters}.items())
+        query = urllib.parse.urlencode({"limit": 1000, **filters})
         events: list[dict[str, Any]] = self.get_json(f"/api/v1/events?{query}")["events"]
         return events[::-1]
 
@@ -208,7 +209,10 @@ class BridgeServer:
 
     def wait_for_states(self, model: str, states: Mapping[int, str], seconds: float = 20.0) -> None:
         """Wait until exactly these versions are known, in these states."""
-        wait_for(lambda: self.states(model) == states, seconds, f"{model} is {states}, but {self.states(model)}")
+        try:
+            wait_for(lambda: self.states(model) == states, seconds, f"{model} is {states}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it is {self.states(model)}:\n{self.tail()}") from None
 
     def __enter__(self) -> Self:
         try:
@@ -223,6 +227,12 @@ class BridgeServer:
         self.close()
         if error is not None:
             print(f"--- end of {self.log}:\n{self.tail()}")
+
+    def _killed_all(self) -> bool:
+        left = self.processes()
+        for process in left:
+            process.kill()
+        return not left
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the server was not started"
