@@ -20,7 +20,8 @@ from google.protobuf.message import Message
 DESCRIPTOR_SET = "protos.binpb"
 
 
-def _read_pool() -> DescriptorPool:
+def fill(pool: DescriptorPool) -> None:
+    """Add the files of `protos/` and the well-known types that they import. Raises ImportError if they are missing."""
     resource = resources.files(__name__) / DESCRIPTOR_SET
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(resource.read_bytes()).file
@@ -28,14 +29,13 @@ def _read_pool() -> DescriptorPool:
         raise ImportError(
             f"{resource} is missing: generate it by `python -m build_protos` in the source tree"
         ) from None
-    pool = DescriptorPool()
     for file in files:
         pool.AddSerializedFile(file.SerializeToString())
-    return pool
 
 
-POOL: DescriptorPool = _read_pool()
+POOL = DescriptorPool()
 """All files of `protos/` and the well-known types that they import."""
+fill(POOL)
 
 
 def message_class(full_name: str) -> type[Message]:

@@ -1,0 +1,78 @@
+"""gRPC server reflection over the private descriptor pool, for grpcurl and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import grpc
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+from grpc_reflection.v1alpha.reflection import aio
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
+
+from model_repo_sync.protos import fill
+
+ALPHA = "grpc.reflection.v1alpha"
+STABLE = "grpc.reflection.v1"
+SERVICES = tuple(f"{package}.ServerReflection" for package in (STABLE, ALPHA))
+"""Both names of one protocol: clients try the first and fall back to the second."""
+
+
+def reflection_handlers(services: Sequence[str]) -> list[grpc.GenericRpcHandler]:
+    """The reflection services of a server with `services`, which they list beside themselves."""
+    servicer = aio.ReflectionServicer([*services, *SERVICES], pool=cast(DescriptorPool, _Symbols(_pool())))
+    method = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        request_deserializer=ServerReflectionRequest.FromString,
+        response_serializer=ServerReflectionResponse.SerializeToString,
+    )
+    return [grpc.method_handlers_generic_handler(service, {"ServerReflectionInfo": method}) for service in SERVICES]
+
+
+class _Symbols:
+    """A pool in which methods are symbols too: that of protobuf's C library finds no file for them."""
+
+    def __init__(self, pool: DescriptorPool) -> None:
+        self._pool = pool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> FileDescriptor:
+        """Raises KeyError."""
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            return self._pool.FindMethodByName(symbol).containing_service.file
+
+
+def _pool() -> DescriptorPool:
+    """Every message that this server knows, with those of health and reflection themselves."""
+    pool = DescriptorPool()
+    fill(pool)
+    pool.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(_stable_reflection())
+    return pool
+
+
+def _stable_reflection() -> bytes:
+    """grpc/reflection/v1/reflection.proto: v1alpha under another package."""
+    file = FileDescriptorProto.FromString(reflection_pb2.DESCRIPTOR.serialized_pb)
+    file.name = "grpc/reflection/v1/reflection.proto"
+    file.package = STABLE
+    for message in file.message_type:
+        for field in filter(lambda field: field.type_name, message.field):
+            field.type_name = _stable(field.type_name)
+    for service in file.service:
+        for method in service.method:
+            method.input_type, method.output_type = _stable(method.input_type), _stable(method.output_type)
+    return file.SerializeToString()
+
+
+def _stable(type_name: str) -> str:
+    return type_name.replace(f".{ALPHA}.", f".{STABLE}.")
