@@ -11,7 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
+
 from bridge import __version__
+from bridge.client_ports import ClientPorts, channel_arguments
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
@@ -21,6 +24,7 @@ from bridge.lifecycle import source_config
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.embedded import EmbeddedSupervisor
+from bridge.lifecycle.first_load import wait_for_models
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.instance import InstanceController, InstanceLimits
 from bridge.lifecycle.leases import RouterLeases
@@ -41,12 +45,17 @@ from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings, describe
 from bridge.state_dir import StateDir
 from bridge.telemetry.metrics import Metrics
+from bridge.telemetry.state import StateCollector
+from bridge.tfserving import ssl_config
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.reload import reloader
 from bridge.tfserving.rest_server import RestServer
+from bridge.tfserving.session_bundle import SessionBundle, session_bundle
+from bridge.tfserving.ssl_config import ServerTls
 from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
 from bridge.triton.instance import TritonInstance
 from bridge.triton.leg import open_leg
+from bridge.triton.metered_leg import MeteredLeg
 from bridge.triton.probe import probe
 from model_repo_sync import device as devices
 from model_repo_sync import names
@@ -67,13 +76,23 @@ class Application:
     """One server process with request path and control plane on one event loop.
 
     `serve` runs it to its end. `on_ready` is told the bound ports (grpc, rest, admin) once every configured model
-    serves, ended in error, or has nothing to serve.
+    serves, ended in error, or has nothing to serve. `state` is the state directory where it is not that of the
+    settings. With `models_first` clients' ports open when the models serve, as TF Serving's do, and a model that ends
+    in error fails the start.
     """
 
-    def __init__(self, settings: Settings, on_ready: Callable[[dict[str, int]], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        on_ready: Callable[[dict[str, int]], None],
+        *,
+        state: StateDir | None = None,
+        models_first: bool = False,
+    ) -> None:
         self._settings = settings
         self._on_ready = on_ready
-        self._state = StateDir(settings.state_dir)
+        self._models_first = models_first
+        self._state = state or StateDir(settings.state_dir)
         self._scans = ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="scan")
         self._work = ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="load")
         self._closers: list[Callable[[], Awaitable[None]]] = []
@@ -93,6 +112,9 @@ class Application:
 
     async def _start(self) -> None:
         settings = self._settings
+        bundle = session_bundle(settings)
+        tls = ssl_config.read(settings.ssl_config_file) if settings.ssl_config_file else None
+        arguments = channel_arguments(settings.grpc_channel_arguments)
         triton = self._start_embedded() if not settings.triton_url else None
         registry = await asyncio.to_thread(self._open_registry)
         self._on_close(self._sync(registry.close))
@@ -103,7 +125,7 @@ class Application:
 
         recorder = Recorder(thread.call)
         observations = Observations(registry, recorder)
-        plane = self._control_plane(registry.deployment_id, observations)
+        plane = self._control_plane(registry.deployment_id, observations, bundle)
         view = RoutesView()
         plane.leases.enlist(view.router, permanent=True)
         plane.publisher.subscribe(view.publish)
@@ -114,8 +136,8 @@ class Application:
         else:
             self._add_embedded(plane, triton, registry.deployment_id, observations)
 
-        metrics = Metrics(plane, recorder)
-        core = InferenceCore(view, self._legs(), plane, self._inference_settings())
+        metrics = Metrics(StateCollector(plane, recorder, registry))
+        core = InferenceCore(view, self._legs(metrics), plane, self._inference_settings())
         core.start()
         self._on_close(core.close)
         self._spawn(recorder.run(), "recorder")
@@ -126,9 +148,45 @@ class Application:
         configurator = Configurator(settings, registry, thread, plane)
         await configurator.start()
         self._spawn(configurator.poll(), "configuration file")
-        ports = await self._open_ports(core, operations, configurator, Health(plane, registry, thread), metrics)
+        ports = await self._open_admin(operations, Health(plane, registry, thread), metrics)
+        self._state.write_server(ports)
+        if self._models_first and not await self._before_stop(wait_for_models(plane)):
+            return
+        client_ports = ClientPorts(
+            settings,
+            GrpcServer(
+                core,
+                reload=reloader(configurator),
+                as_content=settings.enable_serialization_as_tensor_content,
+                credentials=self._grpc_credentials(tls),
+                arguments=arguments,
+                observe=metrics.requests("grpc"),
+            ),
+            RestServer(
+                core,
+                timeout_in_ms=settings.rest_api_timeout_in_ms,
+                cors=settings.rest_api_enable_cors_support,
+                tls=tls.ssl_context() if tls else None,
+                observe=metrics.requests("rest"),
+            ),
+            rest_optional=self._models_first,
+        )
+        self._on_close(lambda: client_ports.close(settings.drain_seconds))
+        ports |= await client_ports.open()
         self._state.write_server(ports)
         self._spawn(self._announce(plane, ports), "announcement")
+
+    async def _before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Run `work` to its end, or until this server has to stop; whether it came to its end."""
+        task = asyncio.create_task(work)
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if task.done():
+            task.result()
+            return True
+        task.cancel()
+        return False
 
     async def _announce(self, plane: ControlPlane, ports: dict[str, int]) -> None:
         await plane.wait_settled()
@@ -150,15 +208,13 @@ class Application:
         schema.upgrade(url, migrate=settings.migrate, audit_key=key)
         return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
 
-    def _control_plane(self, deployment: str, observations: Observations) -> ControlPlane:
+    def _control_plane(self, deployment: str, observations: Observations, bundle: SessionBundle) -> ControlPlane:
         settings = self._settings
         options = RunnerOptions(
             threads=settings.runner_threads,
             queue_size=settings.runner_queue_size,
             device=self._device(),
-            gpu_memory_fraction=settings.per_process_gpu_memory_fraction,
-            intra_op=settings.tensorflow_intra_op_parallelism,
-            inter_op=settings.tensorflow_inter_op_parallelism or -1,
+            session=bundle.session_config.SerializeToString(),
         )
 
         def loader(fleet: Fleet) -> Loader:
@@ -240,34 +296,24 @@ class Application:
         )
         return InstanceController(name, repository, plane.fleet, plane, self._work, limits, check)
 
-    async def _open_ports(
-        self,
-        core: InferenceCore,
-        operations: Operations,
-        configurator: Configurator,
-        health: Health,
-        metrics: Metrics,
-    ) -> dict[str, int]:
+    async def _open_admin(self, operations: Operations, health: Health, metrics: Metrics) -> dict[str, int]:
         settings = self._settings
-        ports = {}
-        if settings.admin_port:
-            local_only = is_loopback(settings.admin_address)
-            admin = HttpServer(admin_app(operations, health, metrics, local_only=local_only))
-            ports["admin"] = await admin.start(settings.admin_address, settings.admin_port)
-            self._on_close(lambda: admin.stop(1.0))
-        if settings.rest_api_port:
-            rest = RestServer(core, timeout_in_ms=settings.rest_api_timeout_in_ms)
-            ports["rest"] = await rest.start("0.0.0.0", settings.rest_api_port)
-            self._on_close(lambda: rest.stop(settings.drain_seconds))
-        if settings.port:
-            grpc = GrpcServer(core, reload=reloader(configurator))
-            ports["grpc"] = await grpc.start(f"0.0.0.0:{settings.port}")
-            self._on_close(lambda: grpc.stop(settings.drain_seconds))
-        return ports
+        if not settings.admin_port:
+            return {}
+        local_only = is_loopback(settings.admin_address)
+        admin = HttpServer(admin_app(operations, health, metrics, local_only=local_only))
+        port = await admin.start(settings.admin_address, settings.admin_port)
+        self._on_close(lambda: admin.stop(1.0))
+        return {"admin": port}
 
-    def _legs(self) -> LegPool:
+    def _grpc_credentials(self, tls: ServerTls | None) -> grpc.ServerCredentials | None:
+        if self._settings.use_alts_credentials:
+            return grpc.alts_server_credentials()
+        return tls.grpc_credentials() if tls else None
+
+    def _legs(self, metrics: Metrics) -> LegPool:
         limit = self._settings.triton_http_body_limit
-        return LegPool(lambda route: open_leg(route, limit))
+        return LegPool(lambda route: MeteredLeg(open_leg(route, limit), metrics.triton_calls(route.name)))
 
     def _inference_settings(self) -> InferenceSettings:
         return InferenceSettings(

@@ -10,15 +10,23 @@ CALLER_THREAD = -1
 
 
 def session_config(
-    device: Device, *, gpu_memory_fraction: float = 0.0, intra_op: int = 0, inter_op: int = CALLER_THREAD
+    device: Device,
+    *,
+    gpu_memory_fraction: float = 0.0,
+    intra_op: int = 0,
+    inter_op: int = CALLER_THREAD,
+    base: bytes = b"",
 ) -> bytes:
-    """A serialized ConfigProto.
+    """A serialized ConfigProto: `base`, itself a serialized ConfigProto, with what it leaves unset.
 
     Thread counts are TensorFlow's own: 0 lets it choose. On a GPU memory grows on demand; `gpu_memory_fraction` caps it
     as a share of the device, 0 sets no cap. Which GPU it is, is Triton's to say, so the runner adds that.
     """
-    config = config_pb2.ConfigProto(intra_op_parallelism_threads=intra_op, inter_op_parallelism_threads=inter_op)
+    config = config_pb2.ConfigProto.FromString(base)
+    config.intra_op_parallelism_threads = config.intra_op_parallelism_threads or intra_op
+    config.inter_op_parallelism_threads = config.inter_op_parallelism_threads or inter_op
     if device.kind is DeviceKind.GPU:
-        config.gpu_options.allow_growth = True
-        config.gpu_options.per_process_gpu_memory_fraction = gpu_memory_fraction
+        options = config.gpu_options
+        options.allow_growth = True
+        options.per_process_gpu_memory_fraction = options.per_process_gpu_memory_fraction or gpu_memory_fraction
     return config.SerializeToString(deterministic=True)

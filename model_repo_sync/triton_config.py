@@ -42,6 +42,7 @@ class RunnerOptions:
     `threads` bounds the requests that run at once in one model when its runs are slow, `queue_size` those that wait.
     `gpu_memory_fraction` is the share of a GPU's memory that one process may take, 0 for no cap. `intra_op` and
     `inter_op` are TensorFlow's parallelism settings; 0 lets it choose, a negative `inter_op` uses the caller's thread.
+    `session` is a serialized tensorflow.ConfigProto whose fields go before these.
     """
 
     threads: int = 4
@@ -50,6 +51,7 @@ class RunnerOptions:
     gpu_memory_fraction: float = 0.0
     intra_op: int = 0
     inter_op: int = CALLER_THREAD
+    session: bytes = b""
 
 
 def generate(name: str, saved_model: SavedModel, options: RunnerOptions) -> str:
@@ -137,6 +139,7 @@ def _parameters(runner: Mapping[str, Any], options: RunnerOptions, source: str) 
         gpu_memory_fraction=options.gpu_memory_fraction,
         intra_op=options.intra_op,
         inter_op=options.inter_op,
+        base=options.session,
     )
     return {
         "runner": json.dumps(runner, separators=(",", ":"), sort_keys=True),

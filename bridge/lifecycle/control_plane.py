@@ -112,6 +112,11 @@ class ControlPlane:
         status = self._managers[name].verdict()
         return BridgeError(status.message, status.code) if status else None
 
+    def verdicts(self) -> Mapping[str, VersionStatus | None]:
+        """`ModelManager.verdict` of each configured model, those left out whose base path offers nothing to load."""
+        idle = {name for name, source in self._sources.items() if source.looked and self._managers[name].empty}
+        return {name: self._managers[name].verdict() for name in self._sources.keys() - idle}
+
     def last_error(self, name: str) -> BridgeError | None:
         """The error of the last failed try to load the model's highest version."""
         return self._loader.last_error(name, self.highest_version(name))

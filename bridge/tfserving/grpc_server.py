@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import grpc
 
 from bridge.errors import Unavailable
 from bridge.serving.infer import InferenceCore
+from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving import model_service, prediction_service
 from bridge.tfserving.model_service import ModelService, Reload
 from bridge.tfserving.prediction_service import PredictionService
 from bridge.tfserving.rpc import Rpc, unary
 
-_OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.so_reuseport", 0),
-)
+ChannelArguments = Mapping[str, int | str]
+
+_OPTIONS: ChannelArguments = {
+    "grpc.max_send_message_length": -1,
+    "grpc.max_receive_message_length": -1,
+    "grpc.so_reuseport": 0,
+}
 """Messages of any size; a second server on the port is an error, not a silent share of the load."""
+
+
+class GrpcBindError(Unavailable):
+    """An address of the gRPC server cannot be bound."""
 
 
 class GrpcServer:
     """Serves PredictionService and ModelService, and what `handlers` add (health, reflection).
 
-    `credentials` make the port TLS. Needs a running event loop.
+    `credentials` make every address TLS, `arguments` are gRPC channel arguments. Needs a running event loop.
     """
 
     def __init__(
@@ -35,33 +43,40 @@ class GrpcServer:
         as_content: bool = False,
         credentials: grpc.ServerCredentials | None = None,
         handlers: Sequence[grpc.GenericRpcHandler] = (),
+        arguments: ChannelArguments = MappingProxyType({}),
+        observe: RequestObserver = unobserved,
     ) -> None:
         self._credentials = credentials
-        self._server = grpc.aio.server(options=_OPTIONS)
+        self._server = grpc.aio.server(options=tuple({**_OPTIONS, **arguments}.items()))
         services = {
             prediction_service.SERVICE: PredictionService(core, as_content=as_content).rpcs(),
             model_service.SERVICE: ModelService(core.view, reload).rpcs(),
         }
-        self._server.add_generic_rpc_handlers([*(_handler(*service) for service in services.items()), *handlers])
+        own = [_handler(service, rpcs, observe) for service, rpcs in services.items()]
+        self._server.add_generic_rpc_handlers([*own, *handlers])
 
-    async def start(self, address: str) -> int:
-        """Serve on `address` (`host:port`; port 0 takes a free one). The port. Raises Unavailable if it is taken."""
-        try:
-            port = self._bind(address)
-        except RuntimeError as error:
-            raise Unavailable(f"The gRPC address {address} cannot be bound; is it in use?") from error
+    async def start(self, *addresses: str) -> int:
+        """Serve on each of `addresses`: `host:port`, where port 0 takes a free one, or `unix:path`.
+
+        The port of the first one. Raises GrpcBindError if one cannot be bound; a socket file that is there is replaced.
+        """
+        ports = [self._bind(address) for address in addresses]
         await self._server.start()
-        return port
+        return ports[0]
 
     async def stop(self, grace: float) -> None:
         """Take no new requests, let those in flight finish for `grace` seconds, then cancel them."""
         await self._server.stop(grace)
 
     def _bind(self, address: str) -> int:
-        if self._credentials is None:
-            return self._server.add_insecure_port(address)
-        return self._server.add_secure_port(address, self._credentials)
+        try:
+            if self._credentials is None:
+                return self._server.add_insecure_port(address)
+            return self._server.add_secure_port(address, self._credentials)
+        except RuntimeError as error:
+            raise GrpcBindError(f"The gRPC address {address} cannot be bound; is it in use?") from error
 
 
-def _handler(service: str, rpcs: Mapping[str, Rpc]) -> grpc.GenericRpcHandler:
-    return grpc.method_handlers_generic_handler(service, {name: unary(rpc) for name, rpc in rpcs.items()})
+def _handler(service: str, rpcs: Mapping[str, Rpc], observe: RequestObserver) -> grpc.GenericRpcHandler:
+    handlers = {name: unary(rpc, name, observe) for name, rpc in rpcs.items()}
+    return grpc.method_handlers_generic_handler(service, handlers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from typing import Any
 
 from bridge.http_server import HttpServer
 from bridge.serving.infer import InferenceCore
+from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.rest_api import Reply, RestApi
 from bridge.tfserving.rest_urls import is_api
 
@@ -28,11 +30,22 @@ _CORS_HEADERS = {
 
 
 class RestServer:
-    """The REST port. `timeout_in_ms` bounds inference calls, 0 or less means none; `cors` adds the CORS headers."""
+    """The REST port.
 
-    def __init__(self, core: InferenceCore, *, timeout_in_ms: int = 30_000, cors: bool = False) -> None:
-        api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None)
-        self._server = HttpServer(RestApp(api, cors=cors))
+    `timeout_in_ms` bounds inference calls, 0 or less means none; `cors` adds the CORS headers; `tls` makes it HTTPS.
+    """
+
+    def __init__(
+        self,
+        core: InferenceCore,
+        *,
+        timeout_in_ms: int = 30_000,
+        cors: bool = False,
+        tls: ssl.SSLContext | None = None,
+        observe: RequestObserver = unobserved,
+    ) -> None:
+        api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, observe)
+        self._server = HttpServer(RestApp(api, cors=cors), tls)
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""

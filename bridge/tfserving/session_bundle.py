@@ -115,7 +115,7 @@ def _batching(settings: Settings) -> session_bundle_config_pb2.BatchingParameter
 
 
 def _session_config(settings: Settings) -> config_pb2.ConfigProto:
-    """The file's ConfigProto, with the thread counts that flags give on top."""
+    """The file's ConfigProto, with what flags give on top."""
     config = config_pb2.ConfigProto()
     if settings.tensorflow_session_config_file:
         config = text_files.read(settings.tensorflow_session_config_file, config_pb2.ConfigProto)
@@ -133,6 +133,8 @@ def _session_config(settings: Settings) -> config_pb2.ConfigProto:
         config.intra_op_parallelism_threads = intra
     if inter > 0:
         config.inter_op_parallelism_threads = inter
+    if settings.per_process_gpu_memory_fraction:
+        config.gpu_options.per_process_gpu_memory_fraction = settings.per_process_gpu_memory_fraction
     return config
 
 
