@@ -219,7 +219,7 @@ class Application:
 
         def loader(fleet: Fleet) -> Loader:
             return Loader(
-                preparer(deployment, options),
+                preparer(deployment, options, bundle.tags),
                 fleet,
                 self._work,
                 max_retries=settings.max_num_load_retries,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,12 +50,12 @@ Prepare = Callable[[str, int, str], Servable]
 """Reads a version directory: model, version and path to a Servable. Raises BridgeError for the model's faults."""
 
 
-def preparer(deployment: str, options: triton_config.RunnerOptions) -> Prepare:
-    """How this deployment reads version directories."""
+def preparer(deployment: str, options: triton_config.RunnerOptions, tags: Sequence[str] = ("serve",)) -> Prepare:
+    """How this deployment reads version directories; `tags` name the MetaGraph to serve."""
 
     def prepare(model: str, version: int, path: str) -> Servable:
         try:
-            saved_model = read_saved_model(path)
+            saved_model = read_saved_model(path, tags)
         except SavedModelError as error:
             raise BridgeError(error.message, Code(error.code)) from error
         name = names.servable_name(deployment, model, version)
