@@ -34,6 +34,8 @@ class Journal:
     def __init__(self, clock: Clock, key: bytes | None = None) -> None:
         if key is not None and not key:
             raise InvalidArgument("The audit key is empty.")
+        self.written = 0
+        """Committed events of this process."""
         self._clock = clock
         self._key = key
 

@@ -80,6 +80,11 @@ class Registry:
         """Whether other bridges may use the same database."""
         return self._database.shared
 
+    @property
+    def events_written(self) -> int:
+        """How many events this process has committed; does not ask the database."""
+        return self._journal.written
+
     def fenced(self, lease: Lease) -> Registry:
         """This registry for the holder of `lease`: every write is refused once the lease is over."""
         return Registry(

@@ -85,8 +85,10 @@ class Transactions:
 
     def run(self, work: Callable[[Transaction], T], actor: Actor) -> T:
         """Run `work`, append its events, commit. The events' lock is taken last: sequence order is commit order."""
+        written = 0
 
         def attempt(connection: Connection) -> T:
+            nonlocal written
             transaction = Transaction(self._database, connection, self._clock.now())
             if self._guard is not None:
                 self._guard(transaction)
@@ -94,9 +96,12 @@ class Transactions:
             if transaction.emitted:
                 transaction.lock(EVENTS_LOCK)
                 self._journal.append(connection, transaction.emitted, actor)
+            written = len(transaction.emitted)
             return result
 
-        return self._database.write(attempt)
+        result = self._database.write(attempt)
+        self._journal.written += written
+        return result
 
 
 def _matches(table: sa.Table, key: Mapping[str, Any]) -> sa.ColumnElement[bool]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import grpc
 
 from bridge.errors import BridgeError, Code
+from bridge.telemetry.observers import RequestObserver, unobserved
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +39,27 @@ _NO_DEADLINE = 1e9
 """Seconds; gRPC shows a call without deadline as one of some hundred years."""
 
 
-def unary(rpc: Rpc) -> grpc.RpcMethodHandler[bytes, bytes]:
-    """The handler of `rpc`. A BridgeError becomes its code and message; anything else is logged and INTERNAL."""
+def unary(rpc: Rpc, name: str = "", observe: RequestObserver = unobserved) -> grpc.RpcMethodHandler[bytes, bytes]:
+    """The handler of `rpc`. A BridgeError becomes its code and message; anything else is logged and INTERNAL.
+
+    `observe` is told of each request under `name`; one that the client gave up is CANCELLED.
+    """
 
     async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        started, code = perf_counter(), Code.CANCELLED
         try:
-            return await rpc(request, _caller(context))
+            response = await rpc(request, _caller(context))
+            code = Code.OK
+            return response
         except BridgeError as error:
+            code = error.code
             await context.abort(_STATUS_CODES[error.code], status_message(error.message))
         except Exception:
+            code = Code.INTERNAL
             logger.exception("An RPC failed by a fault of the bridge")
             await context.abort(grpc.StatusCode.INTERNAL, "Internal error of the bridge; its log says more.")
+        finally:
+            observe(name, code, perf_counter() - started)
 
     return grpc.unary_unary_rpc_method_handler(handle)
 

@@ -1,0 +1,36 @@
+"""A leg whose calls are counted."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from bridge.errors import Code
+from bridge.telemetry.observers import CallObserver
+from bridge.triton.calls import CallError, InferenceLeg, ModelCall, WireTensor
+
+OK = "ok"
+CANCELLED = "cancelled"
+DEADLINE = "deadline"
+
+
+class MeteredLeg:
+    """Passes calls on to `leg` and tells `observe` of each: `ok`, `deadline`, `cancelled`, or who was to blame."""
+
+    def __init__(self, leg: InferenceLeg, observe: CallObserver) -> None:
+        self._leg = leg
+        self._observe = observe
+
+    async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
+        started, outcome = perf_counter(), CANCELLED
+        try:
+            answer = await self._leg.infer(call, timeout)
+            outcome = OK
+        except CallError as error:
+            outcome = DEADLINE if error.code is Code.DEADLINE_EXCEEDED else error.fault.value
+            raise
+        finally:
+            self._observe(outcome, perf_counter() - started)
+        return answer
+
+    async def close(self) -> None:
+        await self._leg.close()
