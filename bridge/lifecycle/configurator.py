@@ -11,7 +11,7 @@ from bridge.lifecycle.configuration import Configuration, Rules, from_file, give
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.source_config import check_versions, rules
 from bridge.lifecycle.trial import Trial
-from bridge.registry.records import Actor
+from bridge.registry.records import Actor, Owner
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 from bridge.settings import Settings
@@ -97,6 +97,7 @@ class Configurator:
             configuration = requested(config, self._plane, self._rules)
             await self._check_versions(configuration)
             new = [model for model in configuration.models if self._plane.platform(model.name) is None]
+            await self._thread.call(self._registry.introduce_models, new, Owner.CONFIG, actor)
             trial = Trial(self._plane, new)
             try:
                 await trial.run(self._patience(timeout, time.monotonic() - started))

@@ -85,7 +85,7 @@ def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
     known = _check(tx, offer.models)
     wanted_before = {name: model.wanted() for name, model in before.items()}
     wanted_after = {spec.name: spec.wanted() for spec in offer.models}
-    if not offer.polled and last is not None and wanted_before == wanted_after:
+    if not offer.polled and wanted_before == wanted_after and tx.find(config_revisions, current=True):
         return AppliedConfig(False, "unchanged", last)
     for name in before.keys() - wanted_after.keys():
         erase_model(tx, name)

@@ -152,6 +152,15 @@ def write_model(tx: Transaction, spec: ModelSpec, owner: Owner, *, new: bool) ->
         tx.insert(version_labels, model=spec.name, label=label, version=version, updated_at=tx.now)
 
 
+def introduce_model(tx: Transaction, spec: ModelSpec, owner: Owner) -> None:
+    """Have a row for a model that is tried out, not present; no event, since nothing is wanted by it yet."""
+    check_spec(spec)
+    known = find_model(tx, spec.name)
+    if known is None:
+        write_model(tx, spec, owner, new=True)
+        erase_model(tx, spec.name)
+
+
 def erase_model(tx: Transaction, name: str) -> None:
     """Mark the model as removed and drop its labels; no event."""
     tx.delete(version_labels, model=name)

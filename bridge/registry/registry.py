@@ -103,6 +103,15 @@ class Registry:
         """Add or change a model outside the configuration. Raises AlreadyExists if another owner has that name."""
         return self._transactions.run(lambda tx: models.put_model(tx, spec, owner), actor)
 
+    def introduce_models(self, specs: Sequence[ModelSpec], owner: Owner, actor: Actor) -> None:
+        """Let the history speak of models that are tried out before they are wanted."""
+
+        def introduce(tx: Transaction) -> None:
+            for spec in specs:
+                models.introduce_model(tx, spec, owner)
+
+        self._transactions.run(introduce, actor)
+
     def remove_model(self, name: str, owner: Owner, actor: Actor) -> None:
         """Raises NotFound, or AlreadyExists if another owner has that name."""
         self._transactions.run(lambda tx: models.remove_model(tx, name, owner), actor)

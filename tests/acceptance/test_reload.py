@@ -82,7 +82,7 @@ def test_the_same_again_writes_nothing(client: OfficialClient, server: BridgeSer
     assert len(server.events(action="config applied")) == before
 
 
-FAILED = "1 model(s) did not become available: {{{{{{name: {} version: {}}}}} due to error: {}}}, }}"
+FAILED = "1 model(s) did not become available: {{{{{{name: {} version: {}}} due to error: {}}}, }}"
 
 
 def test_a_missing_base_path_is_told_at_once_and_changes_nothing(

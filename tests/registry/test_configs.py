@@ -96,6 +96,24 @@ def test_a_command_is_compared_by_content(registry: Registry, actor: Actor) -> N
     assert registry.labels("m") == {"stable": 1}
 
 
+def test_a_command_with_the_content_of_another_origin_writes_nothing(registry: Registry, actor: Actor) -> None:
+    apply(registry, actor, "h1", spec(stable=1))
+    events = registry.events()
+    answer = registry.apply_config("RPC", "other", "other text", [spec(stable=1)], actor, polled=False)
+    assert (answer.applied, answer.reason) == (False, "unchanged")
+    assert registry.events() == events
+
+
+def test_a_model_on_trial_has_a_history_and_is_not_wanted(registry: Registry, actor: Actor) -> None:
+    apply(registry, actor, "h1", spec("n", stable=1))
+    registry.introduce_models([spec("m", best=2), spec("n")], Owner.CONFIG, actor)
+    assert registry.record_version("m", 2, 20, actor=actor)
+    assert [(model.name, model.labels) for model in registry.models()] == [("n", {"stable": 1})]
+    assert actions(registry)[-2:] == ["config applied", "version observed"]
+    assert apply(registry, actor, "h2", spec("m"), spec("n")).applied
+    assert [model.name for model in registry.models()] == ["m", "n"]
+
+
 def test_a_rejected_configuration_is_told_once_and_never_current(registry: Registry, actor: Actor) -> None:
     apply(registry, actor, "h1", spec(stable=1))
     assert registry.reject_config(ORIGIN, "h2", "typo\0", "line 3: what?", actor)

@@ -18,6 +18,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import grpc
 import numpy as np
 import tensorflow as tf
+from google.protobuf import text_format
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -91,7 +92,14 @@ class Client:
         return {"answer": str(self._prediction.MultiInference(inference_pb2.MultiInferenceRequest()))}
 
     def reload(self, question: Reply) -> Reply:
-        return {"answer": str(self._model.HandleReloadConfigRequest(model_management_pb2.ReloadConfigRequest()))}
+        request = model_management_pb2.ReloadConfigRequest(metric_names=question.get("metrics", ()))
+        text_format.Parse(question["config"], request.config)
+        metadata = [("x-audit-reason", question["reason"])] if "reason" in question else None
+        response = self._model.HandleReloadConfigRequest(request, timeout=question.get("timeout"), metadata=metadata)
+        return {
+            "status": [response.status.error_code, response.status.error_message],
+            "metrics": {metric.name: metric.int64_value_increase for metric in response.metric},
+        }
 
 
 class Loop:

@@ -173,7 +173,7 @@ def test_status(ask: Ask, spec: dict[str, Any], versions: list[int]) -> None:
     assert ask("status", spec=spec) == {"rows": [rows[version] for version in versions]}
 
 
-@pytest.mark.parametrize("rpc", ["classify", "regress", "multi_inference", "reload"])
+@pytest.mark.parametrize("rpc", ["classify", "regress", "multi_inference"])
 def test_rpcs_of_later_releases(ask: Ask, rpc: str) -> None:
     answer = ask(rpc)
     assert answer["code"] == "UNIMPLEMENTED"
