@@ -46,6 +46,10 @@ def test_a_probe_has_no_saved_model() -> None:
         (arguments({"format": 2}), "has format 2 and this runner reads format 1"),
         (arguments("nonsense"), "Parameter runner of the model configuration is not JSON: 'nonsense'"),
         (arguments("[]"), r"Parameter runner of the model configuration is not a JSON object: '\[\]'"),
+        (
+            arguments({**RUNNER, "inputs": {"h:0": 20}}),
+            "gives h:0 the unserved type resource",
+        ),
         (arguments(session_config="xyz"), "A parameter of the model configuration cannot be read: non-hexadecimal"),
         (arguments(threads="many"), "A parameter of the model configuration cannot be read: .*'many'"),
     ],

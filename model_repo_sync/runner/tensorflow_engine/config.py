@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import dtypes
 from .errors import PlatformError
 
 FORMAT = 1
@@ -44,8 +45,8 @@ def parse(args: Mapping[str, str]) -> RunnerConfig:
     try:
         return RunnerConfig(
             saved_model=None if runner.get("probe") else _saved_model(args),
-            inputs=runner.get("inputs", {}),
-            outputs=runner.get("outputs", {}),
+            inputs=_dtypes(runner, "inputs"),
+            outputs=_dtypes(runner, "outputs"),
             tags=tuple(runner.get("tags", ())),
             session_config=bytes.fromhex(_text(parameters, "session_config", "")),
             threads=max(1, int(_text(parameters, "threads", "4"))),
@@ -58,6 +59,16 @@ def parse(args: Mapping[str, str]) -> RunnerConfig:
 
 def _saved_model(args: Mapping[str, str]) -> Path:
     return Path(args["model_repository"]) / args["model_version"] / "model.savedmodel"
+
+
+def _dtypes(runner: Mapping[str, Any], side: str) -> dict[str, int]:
+    tensors: dict[str, int] = runner.get(side, {})
+    for name, number in tensors.items():
+        if number not in dtypes.DTYPES:
+            raise PlatformError(
+                f"The model configuration gives {name} the type {dtypes.name(number)}, which is not served"
+            )
+    return tensors
 
 
 def _json(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -118,7 +119,7 @@ class Inputs:
 
 def _shape(name: str, dtype: DType, shape: Any, wire_shape: Sequence[int]) -> tuple[int, ...]:
     """The true shape: the one declared, else the flat wire shape."""
-    wire_elements = int(np.prod(wire_shape, dtype=np.int64))
+    wire_elements = math.prod(wire_shape)
     elements, rest = divmod(wire_elements, dtype.multiplicity)
     if rest:
         raise StatusError(
