@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py | cksum | cu
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help environment protos serve demo test test-fast check format bench gpu-check clean
+.PHONY: help environment protos serve demo test test-fast check format docs bench gpu-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -59,6 +59,9 @@ check: $(PROTOS) ## lint, format and types
 format: $(INSTALLED) ## rewrite the sources in the project's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(PROTOS) ## renew the pages that are written from the code
+	@$(BIN)/python docs/generate.py
 
 bench: $(PROTOS) ## the bridge against direct Triton; results in benchmarks/results.json
 	@$(BIN)/python -m benchmarks
