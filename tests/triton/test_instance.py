@@ -96,7 +96,7 @@ async def until_idle(pid: int) -> None:
     """Wait until every thread of a process has slept for a while.
 
     A stub killed in the moment after an answer, when it still holds a lock that it shares with Triton 24.10, now and
-    then takes the whole tritonserver with it (SIGABRT), which is another test's subject.
+    then takes the whole tritonserver with it (SIGABRT).
     """
     calm = 0
     async with asyncio.timeout(10):
