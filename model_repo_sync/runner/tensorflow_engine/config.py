@@ -65,9 +65,7 @@ def _dtypes(runner: Mapping[str, Any], side: str) -> dict[str, int]:
     tensors: dict[str, int] = runner.get(side, {})
     for name, number in tensors.items():
         if number not in dtypes.DTYPES:
-            raise PlatformError(
-                f"The model configuration gives {name} the type {dtypes.name(number)}, which is not served"
-            )
+            raise PlatformError(f"The model configuration gives {name} the unserved type {dtypes.name(number)}")
     return tensors
 
 
