@@ -8,10 +8,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from bridge.errors import Code
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.serving.routes import Routes
+from bridge.telemetry.observers import RequestObserver
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.rest_server import RestServer
 from tests.serving import snapshots
@@ -29,10 +31,14 @@ class SilentControl:
 
 
 class ServerThread:
-    """A running bridge front. `view` and `leg` belong to its loop: touch them by `run`."""
+    """A running bridge front. `view` and `leg` belong to its loop: touch them by `run`.
+
+    `observed` holds (API, call, code) of each answered request.
+    """
 
     def __init__(self, *, as_content: bool = False, cors: bool = False, timeout_in_ms: int = 30_000) -> None:
         self.leg = FakeLeg(snapshots.instance("one"))
+        self.observed: list[tuple[str, str, Code]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -70,10 +76,17 @@ class ServerThread:
         self.view = RoutesView()
         legs = LegPool(lambda instance: self.leg)
         self.core = InferenceCore(self.view, legs, SilentControl(), InferenceSettings(recovery_wait=0.2))
-        self._grpc = GrpcServer(self.core, as_content=as_content)
-        self._rest = RestServer(self.core, timeout_in_ms=timeout_in_ms, cors=cors)
+        self._grpc = GrpcServer(self.core, as_content=as_content, observe=self._observer("grpc"))
+        self._rest = RestServer(self.core, timeout_in_ms=timeout_in_ms, cors=cors, observe=self._observer("rest"))
         self.address = f"127.0.0.1:{await self._grpc.start('127.0.0.1:0')}"
         self.rest_port = await self._rest.start("127.0.0.1", 0)
+
+    def _observer(self, api: str) -> RequestObserver:
+        def observe(call: str, code: Code, seconds: float) -> None:
+            assert seconds >= 0
+            self.observed.append((api, call, code))
+
+        return observe
 
     async def _stop(self) -> None:
         await self._grpc.stop(1)
