@@ -156,6 +156,12 @@ def dtypes() -> dict[int, tuple[str, int]]:
     return result
 
 
+def records(path: Path) -> list[bytes]:
+    """The records of a TFRecord file. Raises TensorFlowError with the reader's text."""
+    result: list[bytes] = tensorflow_process.call("records", str(path))
+    return result
+
+
 def main(arguments: Sequence[str]) -> None:
     kind, destination, *options = arguments
     parsed = {name: json.loads(value) for name, _, value in (option.partition("=") for option in options)}

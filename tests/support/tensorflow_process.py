@@ -94,7 +94,11 @@ def dtypes() -> dict[int, tuple[str, int]]:
     }
 
 
-FUNCTIONS = {"make": make, "run": run, "signatures": signatures, "dtypes": dtypes}
+def records(path: str) -> list[bytes]:
+    return list(tf.compat.v1.io.tf_record_iterator(path))
+
+
+FUNCTIONS = {"make": make, "run": run, "signatures": signatures, "dtypes": dtypes, "records": records}
 
 
 def answer(function: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, Any]:
