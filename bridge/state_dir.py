@@ -94,7 +94,7 @@ class StateDir:
         return self._lock is not None
 
     def acquire(self) -> None:
-        """Create the directory where it is missing and lock it.
+        """Create the directory where it is missing and lock it; what a killed server said of itself goes away.
 
         Raises FailedPrecondition when another live process holds it, or when it cannot be made or written.
         """
@@ -114,6 +114,7 @@ class StateDir:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._lock = descriptor
+        self.remove_server()
 
     def release(self) -> None:
         """Give the directory back. A private one is removed."""

@@ -103,6 +103,15 @@ def test_the_server_record_counts_while_its_process_lives(tmp_path: Path) -> Non
     assert not state.is_live()
 
 
+def test_a_start_forgets_the_record_of_a_killed_server(tmp_path: Path) -> None:
+    with holder("named", tmp_path):
+        pass
+    state = StateDir(tmp_path)
+    state.acquire()
+    assert state.read_server() is None
+    state.release()
+
+
 def test_the_server_record_goes_with_its_server(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     state.acquire()

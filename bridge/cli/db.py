@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from bridge.errors import BridgeError, FailedPrecondition
+from bridge.cli.groups import SentenceGroup
+from bridge.errors import FailedPrecondition
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.records import Actor
@@ -46,17 +46,7 @@ class Location:
             self._state.release()
 
 
-class DatabaseGroup(click.Group):
-    """Tells errors of the bridge in one line, with exit code 1."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BridgeError as error:
-            raise click.ClickException(error.message) from error
-
-
-@click.group(cls=DatabaseGroup)
+@click.group(cls=SentenceGroup)
 @click.option("--database_url", envvar="BRIDGE_DATABASE_URL", default="", help="SQLAlchemy URL of the registry.")
 @click.option(
     "--state_dir",
