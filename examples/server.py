@@ -28,18 +28,24 @@ class Server:
     log: Path
 
 
+BRIDGE = Path(sys.executable).with_name("bridge")
+"""The command of the environment that runs this."""
+
+
 @contextmanager
-def serving(state_dir: Path, flags: Sequence[str]) -> Iterator[Server]:
-    """A server with its state in `state_dir` and its log beside it. It has to end with exit code 0 on SIGTERM.
+def serving(state_dir: Path, flags: Sequence[str], *, program: Path = BRIDGE) -> Iterator[Server]:
+    """A server with its state in `state_dir` and its log beside it, where it runs. SIGTERM has to end it with 0.
 
     Raises RuntimeError with the end of the log when it does not become ready or ends badly.
     """
     port, rest_port, admin_port = free_ports(3)
     log = state_dir.with_suffix(".log")
-    command = [str(Path(sys.executable).with_name("bridge")), "serve", f"--state_dir={state_dir}", *flags]
+    command = [str(program), "serve", f"--state_dir={state_dir}", *flags]
     ports = [f"--port={port}", f"--rest_api_port={rest_port}", f"--admin_port={admin_port}"]
     with log.open("w") as stderr:
-        process = subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, stderr=stderr, text=True)
+        process = subprocess.Popen(
+            [*command, *ports], stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=state_dir.parent
+        )
     try:
         _wait_ready(process, log)
         yield Server(process, f"localhost:{port}", f"localhost:{rest_port}", f"localhost:{admin_port}", log)

@@ -70,7 +70,9 @@ def test_images_have_the_script_and_the_command(image: str) -> None:
     text = (ROOT / "deploy" / image / "Dockerfile").read_text()
     assert f"COPY --chmod=755 {SCRIPT.relative_to(ROOT)} {TARGET}\n" in text
     assert "pip install" in text
-    assert 'tensorflow_model_server = "bridge.cli.tensorflow_model_server:main"' in (ROOT / "pyproject.toml").read_text()
+    assert (
+        'tensorflow_model_server = "bridge.cli.tensorflow_model_server:main"' in (ROOT / "pyproject.toml").read_text()
+    )
 
 
 def test_drop_in_image_starts_as_the_stock_image() -> None:
