@@ -140,6 +140,7 @@ def write_model(tx: Transaction, spec: ModelSpec, owner: Owner, *, new: bool) ->
         "base_path": spec.base_path,
         "platform": spec.platform,
         "policy": canonical.dumps(spec.policy),
+        "logging": canonical.dumps(spec.logging),
         "present": True,
         "updated_at": tx.now,
     }
@@ -183,7 +184,7 @@ def _labels_by_model(connection: Connection, name: str | None) -> dict[str, dict
 
 def _model(row: RowMapping, labels: Mapping[str, int]) -> Model:
     values = dict(row)
-    values |= {"owner": Owner(row["owner"]), "policy": canonical.loads(row["policy"])}
+    values |= {"owner": Owner(row["owner"])} | {name: canonical.loads(row[name]) for name in ("policy", "logging")}
     return Model(**values, labels=dict(sorted(labels.items())))
 
 

@@ -44,22 +44,25 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model as it is wanted. `policy` is the version policy as plain JSON; `labels` maps label to version."""
+    """A model as it is wanted. `policy` is the version policy and `logging` says which requests are logged, both as
+    plain JSON; `labels` maps label to version."""
 
     name: str
     base_path: str
     platform: str = "tensorflow"
     policy: JsonObject = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
+    logging: JsonObject = field(default_factory=dict)
 
     def wanted(self) -> dict[str, Any]:
-        """The content as events show it."""
-        return {
+        """The content as events show it; no request logging is not worth a word."""
+        content = {
             "base_path": self.base_path,
             "platform": self.platform,
             "policy": dict(self.policy),
             "labels": dict(self.labels),
         }
+        return content | {"logging": dict(self.logging)} if self.logging else content
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,11 @@ class Model:
     present: bool
     created_at: int
     updated_at: int
+    logging: JsonObject = field(default_factory=dict)
 
     def wanted(self) -> dict[str, Any]:
         """The content as events show it."""
-        return ModelSpec(self.name, self.base_path, self.platform, self.policy, self.labels).wanted()
+        return ModelSpec(self.name, self.base_path, self.platform, self.policy, self.labels, self.logging).wanted()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ models = Table(
     Column("base_path", Text, nullable=False),
     Column("platform", Text, nullable=False),
     Column("policy", Text, nullable=False),
+    Column("logging", Text, nullable=False, server_default="{}"),
     Column("present", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),

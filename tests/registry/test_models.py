@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,14 @@ def test_policy(registry: Registry, actor: Actor, model: str) -> None:
         {"policy": {"latest": 2}},
         {"policy": {"specific": [1, 3]}},
     )
+
+
+def test_request_logging_is_kept_and_shown_where_there_is_some(registry: Registry, actor: Actor, model: str) -> None:
+    assert registry.model(model).logging == {}
+    logged = replace(SPEC, logging={"filename_prefix": "/logs/half", "sampling_config": {"sampling_rate": 0.5}})
+    assert registry.put_model(logged, Owner.ADMIN, actor)
+    assert registry.model(model).logging == logged.logging
+    assert last_event(registry)[2:] == (SPEC.wanted(), {**SPEC.wanted(), "logging": logged.logging})
 
 
 def test_label_is_set_moved_and_removed(registry: Registry, actor: Actor, model: str) -> None:
