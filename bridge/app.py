@@ -320,6 +320,7 @@ class Application:
             recovery_wait=self._settings.recovery_wait_ms / 1000,
             request_timeout=float(self._settings.request_timeout_seconds),
             queue_size=self._settings.runner_queue_size,
+            check_method_names=self._settings.enable_signature_method_name_check,
         )
 
     def _device(self) -> devices.Device:

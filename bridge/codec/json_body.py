@@ -21,6 +21,16 @@ _PARSE_ERROR = re.compile(r"Parse error at offset (\d+): (.*)", re.DOTALL)
 _TRAILING = "The document root must not be followed by other values."
 
 
+class RepeatedKeys(dict[str, Any]):
+    """An object in which a key is repeated: the first of its values, and all `members` in the order of the text."""
+
+    def __init__(self, members: list[tuple[str, Any]]) -> None:
+        super().__init__()
+        self.members = members
+        for key, value in members:
+            self.setdefault(key, value)
+
+
 class _FirstKeyWins(rapidjson.Decoder):
     """A decoder that keeps the first of equal keys in an object."""
 
@@ -29,11 +39,7 @@ class _FirstKeyWins(rapidjson.Decoder):
 
     def end_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
-        if len(result) < len(pairs):
-            result = {}
-            for key, value in pairs:
-                result.setdefault(key, value)
-        return result
+        return RepeatedKeys(pairs) if len(result) < len(pairs) else result
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

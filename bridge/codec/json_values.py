@@ -139,7 +139,7 @@ def element(value: Any, dtype: int) -> Any:
     if dtype == dtypes.DT_STRING:
         return _string(value)
     kind = type(value)
-    if kind is not dict and dtype not in _FLOATS and dtype not in _INTEGER_RANGES and dtype != _BOOL:
+    if not isinstance(value, dict) and dtype not in _FLOATS and dtype not in _INTEGER_RANGES and dtype != _BOOL:
         raise Unimplemented(f"Conversion of JSON Value: {dump(value)} to type: {dtypes.name(dtype)}")
     if not _accepts(value, kind, dtype):
         raise _type_error(value, dtype)
@@ -160,14 +160,22 @@ def _string(value: Any) -> bytes:
         return value.encode()
     if is_base64_object(value):
         return decode_base64(value["b64"])
-    if type(value) is dict:
+    if isinstance(value, dict):
         raise InvalidArgument(f"JSON Value: {dump(value)} not formatted correctly for base64 data")
     raise _type_error(value, dtypes.DT_STRING)
 
 
 def _type_error(value: Any, dtype: int) -> InvalidArgument:
-    kind = str(value) if type(value) is bool else _TYPE_NAMES[type(value)]
-    return InvalidArgument(f"JSON Value: {dump(value)} Type: {kind} is not of expected type: {dtypes.name(dtype)}")
+    return InvalidArgument(
+        f"JSON Value: {dump(value)} Type: {type_name(value)} is not of expected type: {dtypes.name(dtype)}"
+    )
+
+
+def type_name(value: Any) -> str:
+    """What TF Serving calls the JSON type of a value."""
+    if type(value) is bool:
+        return str(value)
+    return _TYPE_NAMES[dict if isinstance(value, dict) else type(value)]
 
 
 def _shape_text(shape: tuple[int, ...]) -> str:

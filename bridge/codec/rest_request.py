@@ -28,12 +28,17 @@ class RestPredict(NamedTuple):
 def parse_predict_body(body: bytes) -> RestPredict:
     """Parse a body as far as that is possible without the signature. Raises InvalidArgument."""
     root = parse_object(body)
-    signature_name = root.get("signature_name", "")
-    if not isinstance(signature_name, str):
+    return RestPredict(signature_name(root), root)
+
+
+def signature_name(root: Mapping[str, Any]) -> str:
+    """The signature that a body names, empty for the default. Raises InvalidArgument."""
+    name = root.get("signature_name", "")
+    if not isinstance(name, str):
         raise InvalidArgument(
             f"JSON Value: {dump(root)} not formatted correctly. 'signature_name' key must be a string value."
         )
-    return RestPredict(signature_name, root)
+    return name
 
 
 def tensors(request: RestPredict, inputs: Sequence[TensorRoute]) -> dict[str, Tensor]:

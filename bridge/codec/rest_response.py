@@ -11,6 +11,7 @@ import numpy as np
 from google.protobuf import json_format
 
 from bridge.codec.base64_text import encode_base64
+from bridge.codec.inference_results import Classifications, Regressions
 from bridge.codec.json_text import INDENT, quote
 from bridge.codec.numbers import float_texts
 from bridge.codec.string_tensor import unframe
@@ -125,6 +126,24 @@ def _element_texts(alias: str, tensor: Tensor, level: int) -> list[str]:
 
 def _integers(values: np.ndarray[Any, Any]) -> list[str]:
     return list(map(str, values.tolist()))
+
+
+def results_json(result: Classifications | Regressions) -> bytes:
+    """The body that answers a classify or regress request.
+
+    TF Serving leaves the one-line layout between two Examples of a classification, never within a regression.
+    """
+    if isinstance(result, Regressions):
+        texts, end = float_texts(np.array(result.values, np.float32)), ""
+    else:
+        texts, end = [_classes(row) for row in result.rows], f"\n{INDENT}"
+    return _object([('"results"', f"[{', '.join(texts)}{end}]")], 0).encode("utf-8", "surrogateescape")
+
+
+def _classes(row: Sequence[tuple[bytes, float]]) -> str:
+    scores = float_texts(np.array([score for _, score in row], np.float32))
+    labels = [quote(label.decode("utf-8", "surrogateescape")) for label, _ in row]
+    return f"[{', '.join([f'[{label}, {score}]' for label, score in zip(labels, scores, strict=True)])}]"
 
 
 def error_json(message: str) -> bytes:

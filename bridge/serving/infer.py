@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from bridge.codec.predict import ModelSpec, PredictCall
+from bridge.codec.predict import ModelSpec
 from bridge.codec.tensor import Tensor
 from bridge.errors import Code, DeadlineExceeded, Unavailable
 from bridge.serving.control import Control, RoutesView
 from bridge.serving.copy_health import BACKOFF, LONGEST_BACKOFF, CopyHealth
 from bridge.serving.flights import Copy, Flights
 from bridge.serving.legs import LegPool
-from bridge.serving.predict import session_run
-from bridge.serving.resolve import predict_signature, resolve
-from bridge.serving.routes import Routes, ServableRoute, SignatureRoute
+from bridge.serving.observer import Observer, Observers
+from bridge.serving.resolve import resolve
+from bridge.serving.routes import Routes, ServableRoute
 from bridge.serving.session_run import SessionRun, ping
 from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
 
@@ -30,14 +31,20 @@ logger = logging.getLogger(__name__)
 TIMED_OUT = "Timed out waiting for notification"
 """What TensorFlow's session says past a deadline."""
 
-Plan = Callable[[ServableRoute], tuple[SignatureRoute, SessionRun]]
-"""What a request means on a servable. It is asked again when the request is resolved again."""
+P = TypeVar("P")
+
+Plan = Callable[[ServableRoute], Awaitable[tuple[P, SessionRun]]]
+"""What a request means on a servable, and what the shell needs of that to convert the answer.
+
+It is asked again when the request is resolved again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceSettings:
     """Times in seconds. `request_timeout` is the deadline of requests whose client set none; copies with a call older
     than `ping_after` are asked whether they live. A copy takes `queue_size` calls at a time, waiting ones included.
+    `check_method_names` holds signatures to the method names that TF Serving knows.
     """
 
     recovery_wait: float = 5.0
@@ -45,14 +52,14 @@ class InferenceSettings:
     ping_after: float = 1.0
     ping_timeout: float = 30.0
     queue_size: int = 1000
+    check_method_names: bool = False
 
 
-class Prediction(NamedTuple):
-    """An answered request: who answered, and the outputs by alias."""
+class Answer(NamedTuple, Generic[P]):
+    """An answered request: the servable that answered, what its plan was, and the outputs in the order of fetches."""
 
-    model: str
-    version: int
-    signature: str
+    servable: ServableRoute
+    plan: P
     outputs: list[tuple[str, Tensor]]
 
 
@@ -65,8 +72,10 @@ class InferenceCore:
         legs: LegPool,
         control: Control,
         settings: InferenceSettings | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.view = view
+        self.observer = observer or Observers()
         self._legs = legs
         self._control = control
         self._settings = settings or InferenceSettings()
@@ -90,30 +99,30 @@ class InferenceCore:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._legs.close()
 
-    async def predict(self, call: PredictCall, timeout: float | None) -> Prediction:
-        """Answer a Predict request within `timeout` seconds; None means the setting's cap.
+    @property
+    def check_method_names(self) -> bool:
+        """Whether signatures are held to the method names that TF Serving knows."""
+        return self._settings.check_method_names
 
-        Raises BridgeError with TF Serving's code and sentence.
+    async def infer(self, spec: ModelSpec | None, plan: Plan[P], timeout: float | None, api: str = "") -> Answer[P]:
+        """Answer a request whose meaning on a servable `plan` tells, within `timeout` seconds; None means the cap.
+
+        The observer is told of the run under the name `api`, unless that is empty. Raises BridgeError with TF Serving's
+        code and sentence.
         """
-
-        def plan(servable: ServableRoute) -> tuple[SignatureRoute, SessionRun]:
-            signature = predict_signature(servable, call.spec.signature if call.spec else "")
-            return signature, session_run(signature, call.inputs, call.output_filter)
-
-        return await self.infer(call.spec, plan, timeout)
-
-    async def infer(self, spec: ModelSpec | None, plan: Plan, timeout: float | None) -> Prediction:
-        """Answer a request whose meaning on a servable `plan` tells. Raises BridgeError."""
         request = _Request(self._settings, timeout)
         while True:
             routes = self.view.enter()
             try:
                 servable = resolve(routes, spec)
-                signature, run = plan(servable)
+                planned, run = await plan(servable)
                 copy = self._choose(routes, servable)
                 if copy is not None:
+                    started = time.perf_counter()
                     answer = await self._send(routes, copy, run.call(servable.triton_name), request.remaining())
-                    return Prediction(servable.model, servable.version, signature.name, run.outputs(answer))
+                    if api:
+                        self.observer.ran(api, servable.model, time.perf_counter() - started)
+                    return Answer(servable, planned, run.outputs(answer))
             except CallError as error:
                 request.refuse_or_retry(error, servable)
             finally:

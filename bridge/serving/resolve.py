@@ -62,7 +62,19 @@ def predict_signature(servable: ServableRoute, name: str) -> SignatureRoute:
     signature = servable.signatures.get(key)
     if signature is None:
         raise FailedPrecondition(f'Serving signature key "{key}" not found.')
-    return _served(signature)
+    return served(signature)
+
+
+def examples_signature(servable: ServableRoute, name: str) -> SignatureRoute:
+    """The signature of a Classify or Regress call, which may be one that cannot be served.
+
+    Raises InvalidArgument for an unknown one.
+    """
+    key = name or DEFAULT_SIGNATURE
+    signature = servable.signatures.get(key)
+    if signature is None:
+        raise InvalidArgument(f"No signature was found with the name: {key}")
+    return signature
 
 
 def rest_signature(servable: ServableRoute, name: str) -> SignatureRoute:
@@ -76,10 +88,11 @@ def rest_signature(servable: ServableRoute, name: str) -> SignatureRoute:
         raise InvalidArgument(f'Serving signature name: "{key}" not found in signature def')
     if not signature.inputs:
         raise InvalidArgument(f"Failed to get input map for signature: {name or 'DEFAULT'}")
-    return _served(signature)
+    return served(signature)
 
 
-def _served(signature: SignatureRoute) -> SignatureRoute:
+def served(signature: SignatureRoute) -> SignatureRoute:
+    """`signature` itself. Raises Unimplemented if it cannot be served."""
     if signature.problem:
         raise Unimplemented(signature.problem)
     return signature

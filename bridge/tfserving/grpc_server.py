@@ -13,7 +13,7 @@ from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving import model_service, prediction_service
 from bridge.tfserving.model_service import ModelService, Reload
 from bridge.tfserving.prediction_service import PredictionService
-from bridge.tfserving.rpc import Rpc, unary
+from bridge.tfserving.rpc import Rpc, UnknownMethods, unary
 
 ChannelArguments = Mapping[str, int | str]
 
@@ -53,7 +53,7 @@ class GrpcServer:
             model_service.SERVICE: ModelService(core.view, reload).rpcs(),
         }
         own = [_handler(service, rpcs, observe) for service, rpcs in services.items()]
-        self._server.add_generic_rpc_handlers([*own, *handlers])
+        self._server.add_generic_rpc_handlers([*own, *handlers, UnknownMethods()])
 
     async def start(self, *addresses: str) -> int:
         """Serve on each of `addresses`: `host:port`, where port 0 takes a free one, or `unix:path`.

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
+from bridge.codec.examples import decode_examples_request, decode_multi_inference_request
+from bridge.codec.inference_results import encode_multi_inference_response, encode_response
+from bridge.codec.model_spec import ModelSpec
 from bridge.codec.predict import decode_predict_request, encode_predict_response
-from bridge.errors import InvalidArgument, Unimplemented
+from bridge.errors import InvalidArgument
 from bridge.serving.infer import InferenceCore
+from bridge.serving.inference import CLASSIFY, MULTI_INFERENCE, PREDICT, REGRESS, Inference, InferExamples
+from bridge.serving.observer import Answered, Entrypoint, Exchange, observed
 from bridge.serving.resolve import resolve
 from bridge.serving.routes import ServableRoute
 from bridge.tfserving.messages import model_spec, parse
@@ -26,31 +32,55 @@ class PredictionService:
 
     def __init__(self, core: InferenceCore, *, as_content: bool = False) -> None:
         self._core = core
+        self._inference = Inference(core)
         self._as_content = as_content
 
     def rpcs(self) -> Mapping[str, Rpc]:
         return {
-            "Predict": self.predict,
-            "Classify": self.classify,
-            "Regress": self.regress,
-            "MultiInference": self.multi_inference,
+            PREDICT: self.predict,
+            CLASSIFY: self.classify,
+            REGRESS: self.regress,
+            MULTI_INFERENCE: self.multi_inference,
             "GetModelMetadata": self.get_model_metadata,
         }
 
     async def predict(self, request: bytes, caller: Caller) -> bytes:
-        answer = await self._core.predict(decode_predict_request(request), caller.timeout)
-        return encode_predict_response(
-            answer.model, answer.version, answer.signature, answer.outputs, as_content=self._as_content
-        )
+        call = decode_predict_request(request)
+        with self._observed(PREDICT, call.spec):
+            answer = await self._inference.predict(call, caller.timeout)
+            response = encode_predict_response(
+                answer.model, answer.version, answer.signature, answer.outputs, as_content=self._as_content
+            )
+        self._exchanged(PREDICT, answer.model, answer.version, answer.signature, (request, response))
+        return response
 
     async def classify(self, request: bytes, caller: Caller) -> bytes:
-        raise Unimplemented("Classify is not served by this server.")
+        return await self._on_examples(CLASSIFY, self._inference.classify, request, caller)
 
     async def regress(self, request: bytes, caller: Caller) -> bytes:
-        raise Unimplemented("Regress is not served by this server.")
+        return await self._on_examples(REGRESS, self._inference.regress, request, caller)
 
     async def multi_inference(self, request: bytes, caller: Caller) -> bytes:
-        raise Unimplemented("MultiInference is not served by this server.")
+        call = decode_multi_inference_request(request)
+        with self._observed(MULTI_INFERENCE, call.tasks[0].spec if call.tasks else None):
+            answer = await self._inference.multi_inference(call, caller.timeout)
+            response = encode_multi_inference_response(answer.model, answer.version, answer.results)
+        self._exchanged(MULTI_INFERENCE, answer.model, answer.version, "", (request, response))
+        return response
+
+    async def _on_examples(self, api: str, infer: InferExamples, request: bytes, caller: Caller) -> bytes:
+        call = decode_examples_request(request)
+        with self._observed(api, call.spec):
+            answer = await infer(call, caller.timeout)
+            response = encode_response(answer.model, answer.version, answer.result)
+        self._exchanged(api, answer.model, answer.version, answer.result.signature, (request, response))
+        return response
+
+    def _observed(self, api: str, spec: ModelSpec | None) -> AbstractContextManager[Answered]:
+        return observed(self._core.observer, Entrypoint.GRPC, api, spec.name if spec else "")
+
+    def _exchanged(self, api: str, model: str, version: int, signature: str, messages: tuple[bytes, bytes]) -> None:
+        self._core.observer.exchanged(Exchange(api, model, version, signature, lambda: messages))
 
     async def get_model_metadata(self, request: bytes, caller: Caller) -> bytes:
         message = parse(GetModelMetadataRequest, request)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 from bridge.http_server import HttpServer
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
+from bridge.tfserving.offload import LARGE, Offload
 from bridge.tfserving.rest_api import Reply, RestApi
 from bridge.tfserving.rest_urls import is_api
 
@@ -20,6 +22,9 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 INFLATED_LIMIT = 100 * 1024 * 1024
 """Bytes of an inflated request body."""
+
+CHUNK = 1 << 18
+"""Bytes of a body that are written at once; the next ones wait until the client has taken most of them."""
 
 _METHODS = frozenset({"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _CORS_HEADERS = {
@@ -44,8 +49,9 @@ class RestServer:
         tls: ssl.SSLContext | None = None,
         observe: RequestObserver = unobserved,
     ) -> None:
-        api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, observe)
-        self._server = HttpServer(RestApp(api, cors=cors), tls)
+        self._offload = Offload()
+        api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, self._offload, observe)
+        self._server = HttpServer(RestApp(api, self._offload, cors=cors), tls)
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
@@ -54,13 +60,15 @@ class RestServer:
     async def stop(self, grace: float) -> None:
         """Take no new connections, let requests in flight finish for `grace` seconds, then cancel them."""
         await self._server.stop(grace)
+        self._offload.close()
 
 
 class RestApp:
     """ASGI application: dispatch as TF Serving's HTTP server does it, before and after the REST API."""
 
-    def __init__(self, api: RestApi, *, cors: bool) -> None:
+    def __init__(self, api: RestApi, offload: Offload, *, cors: bool) -> None:
         self._api = api
+        self._offload = offload
         self._headers = _CORS_HEADERS if cors else {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,18 +83,15 @@ class RestApp:
             return _html(HTTPStatus.NOT_IMPLEMENTED)
         if not is_api(target):
             return _html(HTTPStatus.NOT_FOUND)
-        headers = dict(scope["headers"])
-        if method == "OPTIONS":
-            return self._preflight(headers)
-        if b"gzip" in headers.get(b"content-encoding", b""):
-            body = inflate(body)
-        reply = await self._api.handle(method, target, body)
-        return Reply(reply.status, reply.body, reply.content_type, self._headers) if self._headers else reply
+        reply = await self._answer(method, target, dict(scope["headers"]), body)
+        return replace(reply, headers=self._headers) if self._headers else reply
 
-    def _preflight(self, headers: Mapping[bytes, bytes]) -> Reply:
-        origin = headers.get(b"origin", b"")
-        known = b"http://" in origin or b"https://" in origin
-        return Reply(200 if known else 400, content_type="", headers=self._headers)
+    async def _answer(self, method: str, target: str, headers: Mapping[bytes, bytes], body: bytes) -> Reply:
+        if method == "OPTIONS":
+            return self._api.preflight(headers.get(b"origin", b"").decode("latin-1"))
+        if b"gzip" in headers.get(b"content-encoding", b""):
+            body = await self._offload.run(LARGE, inflate, body)
+        return await self._api.handle(method, target, body)
 
 
 def inflate(body: bytes, limit: int = INFLATED_LIMIT) -> bytes:
@@ -123,7 +128,11 @@ async def _send(send: Send, reply: Reply) -> None:
         headers.append((b"content-type", reply.content_type.encode()))
     headers.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    body = memoryview(reply.body)
+    while len(body) > CHUNK:
+        await send({"type": "http.response.body", "body": bytes(body[:CHUNK]), "more_body": True})
+        body = body[CHUNK:]
+    await send({"type": "http.response.body", "body": bytes(body)})
 
 
 def _html(status: HTTPStatus) -> Reply:

@@ -64,6 +64,17 @@ def unary(rpc: Rpc, name: str = "", observe: RequestObserver = unobserved) -> gr
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
+class UnknownMethods(grpc.GenericRpcHandler):
+    """Answers whatever no other handler knows as a C++ server does: UNIMPLEMENTED without a text."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
+        return grpc.stream_stream_rpc_method_handler(_refuse)
+
+
+async def _refuse(requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
+
+
 def _caller(context: grpc.aio.ServicerContext[bytes, bytes]) -> Caller:
     entries = context.invocation_metadata() or ()
     metadata = {key: value for key, value in entries if isinstance(value, str)}

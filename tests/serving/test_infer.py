@@ -11,7 +11,8 @@ import pytest
 from bridge.codec.predict import ModelSpec, PredictCall
 from bridge.errors import BridgeError, Code
 from bridge.serving.control import RoutesView
-from bridge.serving.infer import InferenceCore, InferenceSettings, Prediction
+from bridge.serving.infer import InferenceCore, InferenceSettings
+from bridge.serving.inference import Inference, Prediction
 from bridge.serving.legs import LegPool
 from bridge.serving.routes import InstanceRoute, Routes
 from bridge.triton.calls import CallError, Fault
@@ -52,7 +53,7 @@ class Fleet:
 
     def predict(self, spec: ModelSpec | None = None, timeout: float | None = None) -> Awaitable[Prediction]:
         call = PredictCall(spec or ModelSpec("half"), {"x": memoryview(X)}, ())
-        return self.core.predict(call, timeout)
+        return Inference(self.core).predict(call, timeout)
 
     def build(self, **settings: Any) -> Fleet:
         self.core = InferenceCore(self.view, LegPool(self.open_leg), self, InferenceSettings(**settings))

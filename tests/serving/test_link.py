@@ -16,6 +16,7 @@ from bridge.codec.predict import ModelSpec, PredictCall
 from bridge.errors import Code
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore
+from bridge.serving.inference import Inference
 from bridge.serving.legs import LegPool
 from bridge.serving.link import LinkServer, connect
 from bridge.serving.routes import InstanceRoute, dumps, loads
@@ -79,6 +80,7 @@ class Router:
         self.control = connect(path, self.view)
         self.leg = FakeLeg(snapshots.instance("one"))
         self.core = InferenceCore(self.view, LegPool(self._open), self.control)
+        self.inference = Inference(self.core)
 
     def _open(self, instance: InstanceRoute) -> FakeLeg:
         return self.leg
@@ -104,11 +106,11 @@ async def test_two_processes(router: Router, tmp_path: Path) -> None:
     plane = await ControlPlane.start(tmp_path / "link")
     first = await plane.publish(1, "one")
     await router.reaches(first)
-    assert (await router.core.predict(CALL, 5)).version == 1
+    assert (await router.inference.predict(CALL, 5)).version == 1
     await plane.hears("drained", lambda message: message[1:] == ["router-1", first])
 
     router.leg.hold = asyncio.Event()
-    slow = asyncio.ensure_future(router.core.predict(CALL, 5))
+    slow = asyncio.ensure_future(router.inference.predict(CALL, 5))
     await until(lambda: len(router.leg.calls) == 2)
     second = await plane.publish(2, "one")
     await router.reaches(second)
@@ -118,7 +120,7 @@ async def test_two_processes(router: Router, tmp_path: Path) -> None:
     await plane.hears("drained", lambda message: message[2] == second)
 
     router.leg.faults = [CallError("no such model", Code.NOT_FOUND, Fault.NOT_READY)]
-    retried = asyncio.ensure_future(router.core.predict(CALL, 5))
+    retried = asyncio.ensure_future(router.inference.predict(CALL, 5))
     assert await plane.hears("failure") == ["failure", "tfs.00000000.half.2", "one", "no such model"]
     assert (await retried).version == 2
     await plane.stop()
@@ -129,12 +131,12 @@ async def test_the_last_snapshot_serves_while_the_control_plane_is_away(router: 
     first = await plane.publish(1, "one")
     await router.reaches(first)
     await plane.kill()
-    assert (await router.core.predict(CALL, 5)).version == 1
+    assert (await router.inference.predict(CALL, 5)).version == 1
     router.control.report_failure("tfs.00000000.half.1", "one", "seen while away")
     plane = await ControlPlane.start(tmp_path / "link")
     assert (await plane.hears("failure"))[3] == "seen while away"
     await router.reaches(await plane.publish(2, "one"))
-    assert (await router.core.predict(CALL, 5)).version == 2
+    assert (await router.inference.predict(CALL, 5)).version == 2
     await plane.stop()
 
 
@@ -142,7 +144,7 @@ async def test_lost_copies_reach_the_router(router: Router, tmp_path: Path) -> N
     plane = await ControlPlane.start(tmp_path / "link")
     await router.reaches(await plane.publish(1, "one"))
     router.leg.hold = asyncio.Event()
-    hanging = asyncio.ensure_future(router.core.predict(CALL, 5))
+    hanging = asyncio.ensure_future(router.inference.predict(CALL, 5))
     await until(lambda: len(router.leg.calls) == 1)
     plane.lose("one")
     await plane.hears("failure")

@@ -91,8 +91,6 @@ def test_the_layout_is_tf_servings(server: ServerThread) -> None:
             400,
             "Unrecognized servable version label: canary",
         ),
-        ("/v1/models/half:classify", "{}", 501, "Classify is not served by this server."),
-        ("/v1/models/half:regress", "{}", 501, "Regress is not served by this server."),
         ("/v1/models/half/versions/x:predict", "{}", 400, "Malformed request: POST /v1/models/half/versions/x:predict"),
         ("/v1/models/half:predict?x=1", "{}", 400, "Malformed request: POST /v1/models/half:predict?x=1"),
         ("/v1/models/lost:predict", '{"instances": [1]}', 503, "Model lost version 3 has no ready copy on Triton now."),

@@ -81,6 +81,7 @@ UNSERVED_NAMES: dict[int, str] = {
 }
 """Dtypes that a graph can hold and no client can be served with, by number."""
 
+DT_FLOAT = 1
 DT_STRING = 7
 
 

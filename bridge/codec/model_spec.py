@@ -1,0 +1,60 @@
+"""tensorflow.serving.ModelSpec between its wire bytes and the bridge's own type."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridge.codec import wire
+from bridge.codec.wire import LEN, VARINT
+
+_NAME, _VERSION, _SIGNATURE, _LABEL = 1 << 3 | LEN, 2 << 3 | LEN, 3 << 3 | LEN, 4 << 3 | LEN
+_INT64_VALUE = 1 << 3 | VARINT
+
+
+class ModelSpec(NamedTuple):
+    """Which model, version and signature a client asks for.
+
+    At most one of `version` and `label` is not None; version 0 is a version. Empty `signature` means the default.
+    """
+
+    name: str = ""
+    version: int | None = None
+    label: str | None = None
+    signature: str = ""
+
+
+def merge_model_spec(spec: ModelSpec | None, data: memoryview) -> ModelSpec:
+    """`spec` with the fields of a serialized ModelSpec, as protobuf merges a message that comes in pieces.
+
+    Raises MalformedRequest.
+    """
+    name, version, label, signature = spec or ModelSpec()
+    for tag, _, view in wire.fields(data):
+        if tag == _NAME:
+            name = wire.text(view)
+        elif tag == _VERSION:
+            version, label = _merge_int64(version or 0, view), None
+        elif tag == _SIGNATURE:
+            signature = wire.text(view)
+        elif tag == _LABEL:
+            version, label = None, wire.text(view)
+    return ModelSpec(name, version, label, signature)
+
+
+def _merge_int64(value: int, data: memoryview) -> int:
+    for tag, number, _ in wire.fields(data):
+        if tag == _INT64_VALUE:
+            value = wire.signed(number)
+    return value
+
+
+def encode_model_spec(name: str, version: int | None, signature: str, label: str | None = None) -> bytes:
+    """A serialized ModelSpec. Responses always have a version, and never a label."""
+    parts = [wire.length_delimited(_NAME, name.encode())] if name else []
+    if version is not None:
+        parts.append(wire.length_delimited(_VERSION, b"\x08" + wire.encode_varint(version) if version else b""))
+    if signature:
+        parts.append(wire.length_delimited(_SIGNATURE, signature.encode()))
+    if label is not None:
+        parts.append(wire.length_delimited(_LABEL, label.encode()))
+    return b"".join(parts)
