@@ -66,6 +66,12 @@ class Settings:
     allowed_base_paths: str = setting(
         "", "comma-separated directories that every base path has to lie in; empty allows all"
     )
+    allowed_request_log_paths: str = setting(
+        "", "comma-separated directories that every logging_config has to write to; empty allows all"
+    )
+    request_log_file_bytes: int = setting(
+        268_435_456, "bytes past which a file of logged requests is followed by a new one"
+    )
     max_num_load_retries: int = setting(5, "how often a failed load of a version is tried again")
     load_retry_interval_micros: int = setting(60_000_000, "microseconds between two tries of a load")
     load_concurrency: int = setting(2, "loads in flight at a time on one Triton instance")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.errors import BridgeError, Code, FailedPrecondition, InvalidArgument, NotFound
+from bridge.lifecycle.request_logging import request_logging
 from bridge.lifecycle.source_config import model_configs
 from bridge.registry.records import ModelSpec
 from bridge.settings import Settings
@@ -51,7 +52,8 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Rules:
-    """`allowed_base_paths` are directories that every base path has to lie in, none for anywhere.
+    """`allowed_base_paths` are directories that every base path has to lie in, none for anywhere; so are
+    `allowed_log_paths` for logged requests.
 
     `unavailable_labels` lets a new label point at a version that does not serve yet, as
     --allow_version_labels_for_unavailable_models does.
@@ -59,11 +61,15 @@ class Rules:
 
     allowed_base_paths: tuple[str, ...] = ()
     unavailable_labels: bool = False
+    allowed_log_paths: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        roots = tuple(os.path.realpath(root) for root in settings.allowed_base_paths.split(",") if root)
-        return cls(roots, settings.allow_version_labels_for_unavailable_models)
+        return cls(
+            _directories(settings.allowed_base_paths),
+            settings.allow_version_labels_for_unavailable_models,
+            _directories(settings.allowed_request_log_paths),
+        )
 
 
 def given(settings: Settings) -> Configuration | None:
@@ -123,7 +129,7 @@ def models(configs: Sequence[ModelConfig], rules: Rules, served: Served | None =
     for config in configs:
         if platform(config) != PLATFORM:
             raise InvalidArgument(f"Model {config.name} requests unsupported platform {config.model_platform}")
-    return [_spec(config) for config in configs]
+    return [_spec(config, rules) for config in configs]
 
 
 def platform(config: ModelConfig) -> str:
@@ -165,6 +171,10 @@ def _check_base_paths(configs: Iterable[ModelConfig], allowed: Collection[str]) 
             raise InvalidArgument(f"base path {path} of model {config.name} lies outside --allowed_base_paths")
 
 
+def _directories(setting: str) -> tuple[str, ...]:
+    return tuple(os.path.realpath(directory) for directory in setting.split(",") if directory)
+
+
 def _lies_in(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
@@ -195,13 +205,14 @@ def label_refused(model: str, version: int) -> FailedPrecondition:
     )
 
 
-def _spec(config: ModelConfig) -> ModelSpec:
+def _spec(config: ModelConfig, rules: Rules) -> ModelSpec:
     return ModelSpec(
         name=config.name,
         base_path=config.base_path,
         platform=platform(config),
         policy=from_proto(config.model_version_policy).to_json(),
         labels=_labels(config.version_labels),
+        logging=request_logging(config, rules.allowed_log_paths),
     )
 
 

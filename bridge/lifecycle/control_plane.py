@@ -20,6 +20,7 @@ from bridge.lifecycle.loader import Loader, Wish
 from bridge.lifecycle.model import ModelManager
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
+from bridge.lifecycle.request_logging import logging_route
 from bridge.lifecycle.servable import Servable
 from bridge.lifecycle.source import ModelSource
 from bridge.lifecycle.source_config import SourceRules
@@ -254,6 +255,7 @@ class ControlPlane:
     def _adopt(self, name: str, record: Model | ModelSpec) -> None:
         manager = self._managers.setdefault(name, ModelManager(name, self))
         manager.configured = True
+        manager.set_logging(logging_route(record.logging))
         policy = from_json(record.policy)
         source = self._sources.get(name)
         if source is not None:

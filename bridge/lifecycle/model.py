@@ -12,7 +12,7 @@ from bridge.errors import BridgeError, Code
 from bridge.lifecycle.loader import Wish
 from bridge.lifecycle.servable import Servable
 from bridge.lifecycle.transition import Candidate, Phase, Verb, next_action
-from bridge.serving.routes import ModelRoute, ServableRoute, VersionState, VersionStatus
+from bridge.serving.routes import LoggingRoute, ModelRoute, ServableRoute, VersionState, VersionStatus
 from model_repo_sync.sources import VersionDirectory
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,7 @@ class ModelManager:
         self._statuses: dict[int, VersionStatus] = {}
         self._wanted_labels: Mapping[str, int] = MappingProxyType({})
         self._assigned: dict[str, int] = {}
+        self._logging: LoggingRoute | None = None
         self._route: ModelRoute | None = None
 
     def aspire(self, directories: Sequence[VersionDirectory]) -> None:
@@ -89,6 +90,11 @@ class ModelManager:
         self._wanted_labels = MappingProxyType(dict(labels))
         if at_once:
             self._assigned = dict(labels)
+        self._changed()
+
+    def set_logging(self, route: LoggingRoute | None) -> None:
+        """Which requests are logged from now on."""
+        self._logging = route
         self._changed()
 
     def give_up(self, error: BridgeError) -> None:
@@ -129,6 +135,7 @@ class ModelManager:
                 labels=MappingProxyType(dict(self._assigned)),
                 statuses=tuple(self._statuses[version] for version in sorted(self._statuses, reverse=True)),
                 configured=self.configured,
+                logging=self._logging,
             )
         return self._route
 

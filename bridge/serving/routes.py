@@ -83,6 +83,18 @@ class VersionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggingRoute:
+    """Which requests of a model are logged: `sampling_rate` of them, to files whose names begin with `filename_prefix`.
+
+    `sampling_config` is the serialized tensorflow.serving.SamplingConfig, for the log.
+    """
+
+    filename_prefix: str
+    sampling_rate: float
+    sampling_config: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRoute:
     """`servables` are the AVAILABLE versions; `statuses` are all versions seen by this process, highest first."""
 
@@ -92,6 +104,9 @@ class ModelRoute:
     statuses: tuple[VersionStatus, ...]
     configured: bool = True
     """False once the model left the configuration; its statuses stay, as in TF Serving."""
+
+    logging: LoggingRoute | None = None
+    """None where no request is logged."""
 
     def latest(self) -> ServableRoute | None:
         """The highest AVAILABLE version."""
@@ -166,12 +181,19 @@ def _model(raw: dict[str, Any]) -> ModelRoute:
         name=raw["name"],
         configured=raw["configured"],
         labels=raw["labels"],
+        logging=_logging(raw["logging"]),
         servables={int(version): _servable(value) for version, value in raw["servables"].items()},
         statuses=tuple(
             VersionStatus(item["version"], VersionState(item["state"]), Code(item["code"]), item["message"])
             for item in raw["statuses"]
         ),
     )
+
+
+def _logging(raw: dict[str, Any] | None) -> LoggingRoute | None:
+    if raw is None:
+        return None
+    return LoggingRoute(raw["filename_prefix"], raw["sampling_rate"], base64.b64decode(raw["sampling_config"]))
 
 
 def _servable(raw: dict[str, Any]) -> ServableRoute:
