@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,13 @@ from bridge.lifecycle.servable import preparer
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
+from bridge.registry.records import Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
-from bridge.serving.routes import InstanceRoute
+from bridge.serving.routes import InstanceRoute, VersionState
 from bridge.settings import Settings, describe
 from bridge.state_dir import StateDir
 from bridge.telemetry.metrics import Metrics
@@ -120,12 +121,14 @@ class Application:
         self._on_close(self._sync(registry.close))
         thread = RegistryThread()
         self._on_close(self._sync(thread.close))
+        left = await thread.call(registry.versions)
         await thread.call(registry.end_of_process, STARTER)
         await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
 
         recorder = Recorder(thread.call)
         observations = Observations(registry, recorder)
         plane = self._control_plane(registry.deployment_id, observations, bundle)
+        plane.expect(_served(left))
         view = RoutesView()
         plane.leases.enlist(view.router, permanent=True)
         plane.publisher.subscribe(view.publish)
@@ -389,6 +392,15 @@ class Application:
                 logger.exception("closing a part of the server failed")
         self._scans.shutdown(wait=False, cancel_futures=True)
         self._work.shutdown(wait=False, cancel_futures=True)
+
+
+def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
+    """The versions that were AVAILABLE when they were observed last, by model."""
+    served: dict[str, set[int]] = {}
+    for version in versions:
+        if version.state == VersionState.AVAILABLE:
+            served.setdefault(version.model, set()).add(version.version)
+    return served
 
 
 def _remove_left_probes(repository: ModelRepository) -> None:

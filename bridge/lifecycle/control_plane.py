@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from bridge.errors import BridgeError, NotFound
+from bridge.lifecycle.awaited import AwaitedVersions
 from bridge.lifecycle.configuration import PLATFORM
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.leases import RouterLeases
@@ -60,6 +61,7 @@ class ControlPlane:
         self._on_trial: set[str] = set()
         self._progress = asyncio.Event()
         self._on_lost: list[Callable[[str, str], None]] = []
+        self._served_before: Mapping[str, Collection[int]] = {}
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
@@ -67,6 +69,10 @@ class ControlPlane:
     def watch_by(self, rules: SourceRules) -> None:
         """Watch base paths by these rules from the next `apply` on."""
         self._rules = rules
+
+    def expect(self, served_before: Mapping[str, Collection[int]]) -> None:
+        """Say before the first `apply` which versions served, by model, when the process before this one was killed."""
+        self._served_before = served_before
 
     def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
         """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving.
@@ -253,7 +259,9 @@ class ControlPlane:
         return [manager.route() for manager in self._managers.values()]
 
     def _adopt(self, name: str, record: Model | ModelSpec) -> None:
-        manager = self._managers.setdefault(name, ModelManager(name, self))
+        if name not in self._managers:
+            self._managers[name] = ModelManager(name, self, self._awaited(name))
+        manager = self._managers[name]
         manager.configured = True
         manager.set_logging(logging_route(record.logging))
         policy = from_json(record.policy)
@@ -273,6 +281,11 @@ class ControlPlane:
         self._sources[name] = source
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")
         self._source_tasks[name].add_done_callback(self._finished)
+
+    def _awaited(self, name: str) -> AwaitedVersions:
+        if self.publisher.configured:
+            return AwaitedVersions()
+        return AwaitedVersions(self._served_before.get(name, ()), at_start=True)
 
     def _drop(self, name: str) -> None:
         del self._sources[name]

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from bridge.errors import BridgeError, Code
+from bridge.lifecycle.awaited import AwaitedVersions
 from bridge.lifecycle.loader import Wish
 from bridge.lifecycle.servable import Servable
 from bridge.lifecycle.transition import Candidate, Phase, Verb, next_action
@@ -59,8 +60,9 @@ class _Managed:
 class ModelManager:
     """State machine of one model. Used on the control plane's event loop only."""
 
-    def __init__(self, name: str, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, surroundings: Surroundings, awaited: AwaitedVersions | None = None) -> None:
         self.name = name
+        self._awaited = awaited or AwaitedVersions()
         self.configured = True
         self._surroundings = surroundings
         self._managed: dict[int, _Managed] = {}
@@ -74,6 +76,7 @@ class ModelManager:
     def aspire(self, directories: Sequence[VersionDirectory]) -> None:
         """Serve exactly these versions. One that is just unloading comes back after its end."""
         wanted = {item.version: item for item in directories}
+        self._awaited.found(wanted)
         self._postponed = {}
         for version, managed in list(self._managed.items()):
             self._set_aspired(managed, version in wanted)
@@ -84,6 +87,12 @@ class ModelManager:
             elif known.phase is Phase.UNLOADING:
                 self._postponed[version] = item
         self.advance()
+
+    def unreadable(self) -> None:
+        """The base path cannot be read: what serves stays, and nobody waits for what was never seen to serve."""
+        if self._awaited.unread:
+            self._awaited.found(None)
+            self._changed()
 
     def set_labels(self, labels: Mapping[str, int], *, at_once: bool = False) -> None:
         """The labels wanted for this model. Each takes effect once its version is AVAILABLE, or `at_once`."""
@@ -136,6 +145,8 @@ class ModelManager:
                 statuses=tuple(self._statuses[version] for version in sorted(self._statuses, reverse=True)),
                 configured=self.configured,
                 logging=self._logging,
+                awaited=self._awaited.versions(self._loading()),
+                unread=self._awaited.unread,
             )
         return self._route
 
@@ -235,7 +246,13 @@ class ModelManager:
         status = VersionStatus(managed.version, state, code, message)
         self._statuses[managed.version] = status
         self._surroundings.observed(self.name, status, managed.path, managed.servable)
+        if state in (VersionState.AVAILABLE, VersionState.END):
+            serves = state is VersionState.AVAILABLE
+            self._awaited.decided(managed.version, serves=serves, last=not self._loading())
         self._changed()
+
+    def _loading(self) -> set[int]:
+        return {item.version for item in self._managed.values() if item.phase in (Phase.NEW, Phase.LOADING)}
 
     def _changed(self) -> None:
         self._route = None
@@ -250,7 +267,7 @@ class ModelManager:
         return MappingProxyType(routes)
 
     def _assign_labels(self) -> None:
-        ready = self.ready_versions()
+        ready = self.ready_versions().union(self._awaited.versions(self._loading()))
         for label in list(self._assigned):
             if label not in self._wanted_labels:
                 del self._assigned[label]

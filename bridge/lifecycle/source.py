@@ -88,8 +88,10 @@ class ModelSource:
             self.missing = True
             sentence = f"Could not find base path {base_path} for servable {self._manager.name}: {error.reason}"
             self._report({base_path: sentence})
+            self._manager.unreadable()
         except OSError as error:
             self._report({base_path: f"Could not read base path {base_path} of {self._manager.name}: {error}"})
+            self._manager.unreadable()
         else:
             if (base_path, policy) == (self.base_path, self.policy):
                 self._use(scan)

@@ -21,7 +21,7 @@ from bridge.serving.copy_health import BACKOFF, LONGEST_BACKOFF, CopyHealth
 from bridge.serving.flights import Copy, Flights
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observer, Observers
-from bridge.serving.resolve import resolve
+from bridge.serving.resolve import NotLoadedYet, resolve
 from bridge.serving.routes import Routes, ServableRoute
 from bridge.serving.session_run import SessionRun, ping
 from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
@@ -112,7 +112,7 @@ class InferenceCore:
         """
         request = _Request(self._settings, timeout)
         while True:
-            routes = self.view.enter()
+            routes, late = self.view.enter(), None
             try:
                 servable = resolve(routes, spec)
                 planned, run = await plan(servable)
@@ -123,11 +123,15 @@ class InferenceCore:
                     if api:
                         self.observer.ran(api, servable.model, time.perf_counter() - started)
                     return Answer(servable, planned, run.outputs(answer))
+            except NotLoadedYet as error:
+                late = error
             except CallError as error:
                 request.refuse_or_retry(error, servable)
             finally:
                 self.view.leave(routes)
-            if copy is None:
+            if late is not None:
+                await self._wait_for_load(request, routes, late)
+            elif copy is None:
                 await self._wait(request, routes, servable)
 
     def _choose(self, routes: Routes, servable: ServableRoute) -> Copy | None:
@@ -176,6 +180,14 @@ class InferenceCore:
         if self.view.routes is routes:
             copies = [Copy(servable.triton_name, name) for name in servable.instances]
             await self._health.news(copies, remaining)
+
+    async def _wait_for_load(self, request: _Request, routes: Routes, error: NotLoadedYet) -> None:
+        """Wait for another snapshot than `routes`. Raises `error` when the time is over."""
+        remaining = request.recovery_remaining()
+        if remaining <= 0:
+            raise error
+        if self.view.routes is routes:
+            await self._health.news((), remaining)
 
     def _observe(self, routes: Routes) -> None:
         self._health.observe(routes, self._flights.next_number())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from bridge.codec.predict import ModelSpec
 from bridge.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, Unimplemented
-from bridge.serving.routes import Routes, ServableRoute, SignatureRoute
+from bridge.serving.routes import ModelRoute, Routes, ServableRoute, SignatureRoute
 
 DEFAULT_SIGNATURE = "serving_default"
 """The signature that a request means when it names none."""
+
+
+class NotLoadedYet(Unavailable):
+    """The server has just started and loads what the request asks for: wait for the next snapshot."""
 
 
 def resolve(routes: Routes, spec: ModelSpec | None) -> ServableRoute:
@@ -15,8 +19,8 @@ def resolve(routes: Routes, spec: ModelSpec | None) -> ServableRoute:
 
     A servable without instances is an answer too: it lost its copies and comes back.
 
-    Raises InvalidArgument (no spec, no name, unknown label, also of an unknown model), NotFound (not AVAILABLE) and
-    Unavailable (a label before any configuration).
+    Raises InvalidArgument (no spec, no name, unknown label, also of an unknown model), NotFound (not AVAILABLE),
+    NotLoadedYet and Unavailable (a label before any configuration).
     """
     if spec is None:
         raise InvalidArgument("Missing ModelSpec")
@@ -33,6 +37,8 @@ def _labelled(routes: Routes, name: str, label: str) -> int:
     if not routes.configured:
         raise Unavailable(f"Model labels does not init yet.{label}")
     model = routes.models.get(name)
+    if model is not None and model.unread:
+        raise NotLoadedYet(f"Model {name} is not loaded yet.")
     if model is None or label not in model.labels:
         raise InvalidArgument(f"Unrecognized servable version label: {label}")
     return model.labels[label]
@@ -41,6 +47,8 @@ def _labelled(routes: Routes, name: str, label: str) -> int:
 def _specific(routes: Routes, name: str, version: int) -> ServableRoute:
     model = routes.models.get(name)
     if model is None or version not in model.servables:
+        if model is not None and (model.unread or version in model.awaited):
+            raise NotLoadedYet(f"Model {name} version {version} is not loaded yet.")
         raise NotFound(f"Servable not found for request: Specific({name}, {version})")
     return model.servables[version]
 
@@ -48,9 +56,17 @@ def _specific(routes: Routes, name: str, version: int) -> ServableRoute:
 def _latest(routes: Routes, name: str) -> ServableRoute:
     model = routes.models.get(name)
     servable = None if model is None else model.latest()
+    if model is not None and _awaits_higher(model, servable):
+        raise NotLoadedYet(f"Model {name} is not loaded yet.")
     if servable is None:
         raise NotFound(f"Servable not found for request: Latest({name})")
     return servable
+
+
+def _awaits_higher(model: ModelRoute, servable: ServableRoute | None) -> bool:
+    if servable is None:
+        return model.unread or bool(model.awaited)
+    return max(model.awaited, default=servable.version) > servable.version
 
 
 def predict_signature(servable: ServableRoute, name: str) -> SignatureRoute:

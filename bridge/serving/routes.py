@@ -104,6 +104,10 @@ class ModelRoute:
     statuses: tuple[VersionStatus, ...]
     configured: bool = True
     """False once the model left the configuration; its statuses stay, as in TF Serving."""
+    awaited: tuple[int, ...] = ()
+    """Versions that do not serve yet after a start of the server, and that requests wait for."""
+    unread: bool = False
+    """True until the server looked for versions for the first time: every request waits."""
 
     logging: LoggingRoute | None = None
     """None where no request is logged."""
@@ -180,6 +184,8 @@ def _model(raw: dict[str, Any]) -> ModelRoute:
     return ModelRoute(
         name=raw["name"],
         configured=raw["configured"],
+        awaited=tuple(raw["awaited"]),
+        unread=raw["unread"],
         labels=raw["labels"],
         logging=_logging(raw["logging"]),
         servables={int(version): _servable(value) for version, value in raw["servables"].items()},

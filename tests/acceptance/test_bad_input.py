@@ -172,7 +172,7 @@ def test_a_typo_in_a_config_file_leaves_what_was_served(start: Start, tmp_path: 
     server.start()
     assert client.predict(server.grpc, [1.0], name="numbered")["outputs"]["y"]["values"] == [1.5]
     assert len(server.log_lines("the last good one stays", str(config))) == 1
-    assert [event["action"] for event in server.events(action="config%20rejected")] == ["config rejected"]
+    assert [event["action"] for event in server.events(action="config rejected")] == ["config rejected"]
 
 
 def test_a_typo_in_a_polled_config_file_is_said_once(start: Start, tmp_path: Path, client: OfficialClient) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -316,3 +316,24 @@ async def test_legs_of_instances_that_leave_are_closed_after_their_calls(fleet: 
     leg.hold.set()
     await task
     await until(lambda: leg.closed)
+
+
+async def test_a_request_waits_for_the_first_load(fleet: Fleet) -> None:
+    loading = replace(snapshots.model("half", []), awaited=(1,))
+    fleet.view.publish(snapshots.routes(loading, epoch=2))
+    task = asyncio.ensure_future(fleet.predict())
+    await asyncio.sleep(0)
+    fleet.view.publish(snapshots.routes(loading, epoch=3))
+    await asyncio.sleep(0.01)
+    assert not task.done()
+    assert fleet.view.drained_epoch() == 3
+    fleet.view.publish(one_copy(4))
+    assert (await task).version == 1
+
+
+async def test_a_first_load_that_takes_long_is_unavailable() -> None:
+    fleet = Fleet().build(recovery_wait=0.05)
+    fleet.view.publish(snapshots.routes(replace(snapshots.model("half", []), unread=True)))
+    with pytest.raises(BridgeError, match=r"^Model half is not loaded yet\.$") as caught:
+        await fleet.predict()
+    assert caught.value.code is Code.UNAVAILABLE

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.codec.predict import ModelSpec
-from bridge.errors import BridgeError, Code
-from bridge.serving.resolve import predict_signature, resolve, rest_signature
+from bridge.errors import BridgeError, Code, NotFound
+from bridge.serving.resolve import NotLoadedYet, predict_signature, resolve, rest_signature
 from tests.serving import snapshots
 
 ROUTES = snapshots.routes(
@@ -92,3 +94,40 @@ def test_a_signature_that_cannot_be_served_says_why() -> None:
     with pytest.raises(BridgeError, match="input r is a resource") as caught:
         predict_signature(snapshots.servable(), "broken")
     assert caught.value.code is Code.UNIMPLEMENTED
+
+
+STARTING = snapshots.routes(
+    replace(snapshots.model("unread", []), unread=True),
+    replace(snapshots.model("first", []), awaited=(1, 2)),
+    replace(snapshots.model("returning", [snapshots.servable("returning", 1)], labels={"new": 2}), awaited=(2,)),
+    replace(snapshots.model("lower", [snapshots.servable("lower", 3)]), awaited=(2,)),
+)
+"""Models of a server that has just started."""
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (ModelSpec("unread"), "Model unread is not loaded yet."),
+        (ModelSpec("unread", version=5), "Model unread version 5 is not loaded yet."),
+        (ModelSpec("unread", label="any"), "Model unread is not loaded yet."),
+        (ModelSpec("first"), "Model first is not loaded yet."),
+        (ModelSpec("first", version=1), "Model first version 1 is not loaded yet."),
+        (ModelSpec("returning"), "Model returning is not loaded yet."),
+        (ModelSpec("returning", label="new"), "Model returning version 2 is not loaded yet."),
+    ],
+)
+def test_waits_for_the_first_loads(spec: ModelSpec, message: str) -> None:
+    with pytest.raises(NotLoadedYet) as caught:
+        resolve(STARTING, spec)
+    assert (caught.value.code, caught.value.message) == (Code.UNAVAILABLE, message)
+
+
+@pytest.mark.parametrize(
+    ("spec", "version"),
+    [(ModelSpec("returning", version=1), 1), (ModelSpec("lower"), 3)],
+)
+def test_does_not_wait_for_what_nobody_asked_for(spec: ModelSpec, version: int) -> None:
+    assert resolve(STARTING, spec).version == version
+    with pytest.raises(NotFound):
+        resolve(STARTING, ModelSpec("first", version=9))

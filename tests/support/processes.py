@@ -17,7 +17,11 @@ class Process:
 
     pid: int
     started: int
-    program: str
+    command: str
+
+    @property
+    def program(self) -> str:
+        return os.path.basename(self.command.split(" ")[0])
 
     @property
     def alive(self) -> bool:
@@ -25,9 +29,11 @@ class Process:
 
     def kill(self) -> None:
         """SIGKILL, unless it has ended."""
-        if self.alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        self._send(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGSTOP: it lives and does nothing."""
+        self._send(signal.SIGSTOP)
 
     def status(self, field: str) -> int:
         """A number of /proc/PID/status; sizes are in kB."""
@@ -40,6 +46,11 @@ class Process:
         """Every file and region that it has mapped, a line each."""
         return (PROCESSES / str(self.pid) / "maps").read_text()
 
+    def _send(self, number: signal.Signals) -> None:
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
 
 def naming(text: str) -> list[Process]:
     """The living processes with `text` somewhere in their command line, this one left out."""
@@ -47,10 +58,10 @@ def naming(text: str) -> list[Process]:
     for directory in PROCESSES.glob("[0-9]*"):
         pid = int(directory.name)
         with contextlib.suppress(OSError):
-            words = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            command = (directory / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
             started = _start(pid)
-            if pid != os.getpid() and started is not None and any(text in word for word in words):
-                found.append(Process(pid, started, os.path.basename(words[0])))
+            if pid != os.getpid() and started is not None and text in command:
+                found.append(Process(pid, started, command))
     return found
 
 
