@@ -41,10 +41,13 @@ KEPT_DETAILS = 20
 
 
 class Client:
-    """One method per RPC; each takes the question's fields and gives the answer's."""
+    """One method per RPC; each takes the question's fields and gives the answer's.
 
-    def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address, options=OPTIONS)
+    `tls` is the `roots`, and the `key` and `chain` where it shows a certificate, each as PEM.
+    """
+
+    def __init__(self, address: str, tls: dict[str, str] | None = None) -> None:
+        self._channel = _secure_channel(address, tls) if tls else grpc.insecure_channel(address, options=OPTIONS)
         self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
 
@@ -100,6 +103,12 @@ class Client:
             "status": [response.status.error_code, response.status.error_message],
             "metrics": {metric.name: metric.int64_value_increase for metric in response.metric},
         }
+
+
+def _secure_channel(address: str, tls: dict[str, str]) -> grpc.Channel:
+    pems = {name: pem.encode() for name, pem in tls.items()}
+    credentials = grpc.ssl_channel_credentials(pems["roots"], pems.get("key"), pems.get("chain"))
+    return grpc.secure_channel(address, credentials, options=OPTIONS)
 
 
 class Loop:
@@ -183,7 +192,7 @@ class Process:
             work = getattr(self, question["rpc"])
             result: Reply = work(question)
             return result
-        client = Client(question["to"])
+        client = Client(question["to"], question.get("tls"))
         try:
             reply: Reply = getattr(client, question["rpc"])(question)
             return reply
