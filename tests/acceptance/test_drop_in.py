@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support import certificates, model_server, savedmodels
+from tests.support.bridge_server import free_ports
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer
 from tests.support.official_client import OfficialClient
@@ -89,7 +90,7 @@ def test_a_model_that_ends_in_error_ends_the_start(tmp_path: Path, half: Path) -
     shutil.copytree(half / "1", base / "3")
     (base / "3" / "saved_model.pb").write_bytes((half / "1" / "saved_model.pb").read_bytes())
     flags = (f"--model_base_path={base}", "--model_name=broken", "--saved_model_tags=none", "--max_num_load_retries=0")
-    ports = model_server.free_ports(2)
+    ports = free_ports(2)
     done = model_server.run(tmp_path, f"--port={ports[0]}", f"--rest_api_port={ports[1]}", *flags)
     assert done.returncode == 255
     assert done.stdout == (
