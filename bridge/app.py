@@ -114,6 +114,8 @@ class Application:
     async def _start(self) -> None:
         settings = self._settings
         bundle = session_bundle(settings)
+        for sentence in bundle.warnings:
+            logger.warning("%s", sentence)
         tls = ssl_config.read(settings.ssl_config_file) if settings.ssl_config_file else None
         arguments = channel_arguments(settings.grpc_channel_arguments)
         triton = self._start_embedded() if not settings.triton_url else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,8 +17,6 @@ from model_repo_sync.protos.tensorflow_serving import (
     session_bundle_config_pb2,
 )
 
-logger = logging.getLogger(__name__)
-
 PLATFORM = "tensorflow"
 BATCH_THREADS = "model_server_batch_threads"
 BFLOAT16 = "bfloat16"
@@ -30,7 +27,7 @@ class SessionBundle:
     """TF Serving's SessionBundleConfig with the defaults of its server.
 
     `batching` is None where requests are not merged; with `per_model_batching` it serves only models that have their
-    own parameters. `platforms` are those that a model may ask for.
+    own parameters. `platforms` are those that a model may ask for. `warnings` are sentences about what is left out.
     """
 
     session_config: config_pb2.ConfigProto
@@ -40,6 +37,7 @@ class SessionBundle:
     warmup: bool
     warmup_iterations: int
     platforms: frozenset[str] = frozenset({PLATFORM})
+    warnings: tuple[str, ...] = ()
 
 
 def session_bundle(settings: Settings) -> SessionBundle:
@@ -51,7 +49,6 @@ def session_bundle(settings: Settings) -> SessionBundle:
         return _from_platform_config(settings.platform_config_file)
     batching = _batching(settings)
     session_config = _session_config(settings)
-    _set_mixed_precision(session_config, settings.mixed_precision)
     return SessionBundle(
         session_config=session_config,
         batching=batching,
@@ -59,6 +56,7 @@ def session_bundle(settings: Settings) -> SessionBundle:
         tags=_tags(settings.saved_model_tags.split(",")),
         warmup=settings.enable_model_warmup,
         warmup_iterations=max(1, settings.num_request_iterations_for_warmup),
+        warnings=_set_mixed_precision(session_config, settings.mixed_precision),
     )
 
 
@@ -72,12 +70,12 @@ def _from_platform_config(path: str) -> SessionBundle:
             f"Platform configuration '{path}' gives platform {PLATFORM} no {adapter.DESCRIPTOR.full_name}, "
             "the one source adapter that this server has."
         )
-    for name in sorted(platforms.keys() - served):
-        logger.warning("Platform %s of %s is not served; %s is the only one.", name, path, PLATFORM)
+    foreign = [
+        f"Platform {name} of {path} is not served; {PLATFORM} is the only one." for name in platforms.keys() - served
+    ]
     config = adapter.legacy_config
     session_config = config_pb2.ConfigProto()
     session_config.CopyFrom(config.session_config)
-    _set_mixed_precision(session_config, config.mixed_precision)
     return SessionBundle(
         session_config=session_config,
         batching=config.batching_parameters if config.HasField("batching_parameters") else None,
@@ -86,6 +84,7 @@ def _from_platform_config(path: str) -> SessionBundle:
         warmup=config.enable_model_warmup,
         warmup_iterations=max(1, config.model_warmup_options.num_request_iterations.value),
         platforms=served,
+        warnings=(*sorted(foreign), *_set_mixed_precision(session_config, config.mixed_precision)),
     )
 
 
@@ -138,12 +137,13 @@ def _session_config(settings: Settings) -> config_pb2.ConfigProto:
     return config
 
 
-def _set_mixed_precision(config: config_pb2.ConfigProto, precision: str) -> None:
+def _set_mixed_precision(config: config_pb2.ConfigProto, precision: str) -> tuple[str, ...]:
+    """Put `precision` into `config`; a sentence where it is not known."""
     if precision == BFLOAT16:
         rewriter = config.graph_options.rewrite_options
         rewriter.auto_mixed_precision_onednn_bfloat16 = rewriter_config_pb2.RewriterConfig.ON
-    elif precision:
-        logger.warning("Mixed precision %s is not known; only %s is.", precision, BFLOAT16)
+        return ()
+    return (f"Mixed precision {precision} is not known; only {BFLOAT16} is.",) if precision else ()
 
 
 def _tags(tags: Iterable[str]) -> tuple[str, ...]:

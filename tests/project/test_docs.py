@@ -15,6 +15,7 @@ import pytest
 import model_repo_sync.cli
 from bridge.cli.main import main as bridge
 from bridge.settings import SETTINGS
+from bridge.tfserving.flag_table import FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,7 +57,7 @@ def test_generated_pages_are_what_the_code_says() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_exists(page: Path, known_commands: dict[str, click.Command]) -> None:
-    known = {setting.name for setting in SETTINGS} | OTHER_PROGRAMS | {"help"}
+    known = {flag.name for flag in FLAGS} | OTHER_PROGRAMS | {"help"}
     for command in known_commands.values():
         known |= {option.lstrip("-") for parameter in command.params for option in parameter.opts}
     triton = (ROOT / "bridge" / "triton" / "embedded.py").read_text() + (ROOT / "compose.yaml").read_text()

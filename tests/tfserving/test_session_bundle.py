@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,11 +86,12 @@ def test_gpu_memory_fraction() -> None:
     assert config.gpu_options.per_process_gpu_memory_fraction == 0.25
 
 
-def test_mixed_precision(caplog: pytest.LogCaptureFixture) -> None:
+def test_mixed_precision() -> None:
     options = session_bundle(Settings(mixed_precision="bfloat16")).session_config.graph_options.rewrite_options
     assert options.auto_mixed_precision_onednn_bfloat16 == rewriter_config_pb2.RewriterConfig.ON
-    assert session_bundle(Settings(mixed_precision="float8")).session_config.SerializeToString() == b""
-    assert "Mixed precision float8 is not known" in caplog.text
+    unknown = session_bundle(Settings(mixed_precision="float8"))
+    assert unknown.session_config.SerializeToString() == b""
+    assert unknown.warnings == ("Mixed precision float8 is not known; only bfloat16 is.",)
 
 
 PLATFORM = """
@@ -129,11 +129,11 @@ def test_what_a_platform_configuration_leaves_unset_is_off(write: Write) -> None
     assert (bundle.batching, bundle.warmup, bundle.tags) == (None, False, ("serve",))
 
 
-def test_platforms_that_are_not_served(write: Write, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
+def test_platforms_that_are_not_served(write: Write) -> None:
     path = write("platforms", 'platform_configs { key: "hashmap" value { } }')
-    assert session_bundle(Settings(platform_config_file=path)).platforms == frozenset()
-    assert "Platform hashmap" in caplog.text
+    bundle = session_bundle(Settings(platform_config_file=path))
+    assert bundle.platforms == frozenset()
+    assert bundle.warnings == (f"Platform hashmap of {path} is not served; tensorflow is the only one.",)
 
 
 TWO_WAYS = (
