@@ -170,6 +170,7 @@ class Application:
             RestServer(
                 core,
                 timeout_in_ms=settings.rest_api_timeout_in_ms,
+                threads=settings.rest_api_num_threads,
                 cors=settings.rest_api_enable_cors_support,
                 tls=tls.ssl_context() if tls else None,
                 observe=metrics.requests("rest"),

@@ -29,6 +29,7 @@ class Settings:
     admin_address: str = setting("127.0.0.1", "address that the admin port binds to")
     grpc_socket_path: str = setting("", "path of a Unix socket on which gRPC is served as well")
     grpc_channel_arguments: str = setting("", "KEY=VALUE,… handed to the gRPC server as channel arguments")
+    rest_api_num_threads: int = setting(4, "threads that convert REST bodies past 1 MiB; smaller ones need none")
     rest_api_timeout_in_ms: int = setting(30_000, "deadline of a REST inference call; 0 or less means none")
     rest_api_enable_cors_support: bool = setting(False, "add CORS headers to every REST response")
     ssl_config_file: str = setting("", "text-format SSLConfig; makes the gRPC and REST ports TLS, mutual if it says so")

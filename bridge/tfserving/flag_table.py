@@ -18,12 +18,15 @@ _SETTINGS = {setting.name: setting for setting in SETTINGS}
 _KINDS = {bool: Kind.BOOL, int: Kind.INT64, float: Kind.FLOAT, str: Kind.STRING, tuple: Kind.STRING}
 _UINT32 = 2**32
 
-DEFAULTS: Mapping[str, Any] = {"rest_api_port": 0, "admin_port": 0, "servable_versions_always_present": False}
+_CPUS = len(os.sched_getaffinity(0))
+
+DEFAULTS: Mapping[str, Any] = {
+    "rest_api_port": 0,
+    "rest_api_num_threads": 4 * _CPUS,
+    "admin_port": 0,
+    "servable_versions_always_present": False,
+}
 """Where this command's default is not that of `bridge serve`."""
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _flag(name: str, kind: Kind) -> Flag:
@@ -45,13 +48,7 @@ def _stock() -> tuple[Flag, ...]:
         _flag("port", i32),
         _flag("grpc_socket_path", text),
         _flag("rest_api_port", i32),
-        _idle(
-            "rest_api_num_threads",
-            i32,
-            4 * _cpus(),
-            "threads of the REST server",
-            "an event loop serves REST and waits for no thread",
-        ),
+        _flag("rest_api_num_threads", i32),
         _flag("rest_api_timeout_in_ms", i32),
         _flag("rest_api_enable_cors_support", truth),
         _flag("enable_batching", truth),
@@ -87,7 +84,7 @@ def _stock() -> tuple[Flag, ...]:
         _idle(
             "grpc_max_threads",
             i32,
-            4 * _cpus(),
+            4 * _CPUS,
             "threads of the gRPC server",
             "an event loop serves gRPC; --runner_queue_size bounds what may wait",
         ),
@@ -103,7 +100,7 @@ def _stock() -> tuple[Flag, ...]:
             "only signatures are kept",
         ),
         _idle("prefer_tflite_model", truth, False, "serve model.tflite where there is one", no_lite),
-        _idle("num_tflite_pools", i32, _cpus(), "pools of TensorFlow Lite interpreters", no_lite),
+        _idle("num_tflite_pools", i32, _CPUS, "pools of TensorFlow Lite interpreters", no_lite),
         _idle("num_tflite_interpreters_per_pool", i32, 1, "TensorFlow Lite interpreters in a pool", no_lite),
         _flag("enable_signature_method_name_check", truth),
         _idle("xla_cpu_compilation_enabled", truth, False, "let XLA compile for CPUs", own_xla),

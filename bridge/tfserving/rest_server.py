@@ -37,7 +37,8 @@ _CORS_HEADERS = {
 class RestServer:
     """The REST port.
 
-    `timeout_in_ms` bounds inference calls, 0 or less means none; `cors` adds the CORS headers; `tls` makes it HTTPS.
+    `timeout_in_ms` bounds inference calls, 0 or less means none; `threads` convert large bodies; `cors` adds the CORS
+    headers; `tls` makes it HTTPS.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class RestServer:
         core: InferenceCore,
         *,
         timeout_in_ms: int = 30_000,
+        threads: int = 4,
         cors: bool = False,
         tls: ssl.SSLContext | None = None,
         observe: RequestObserver = unobserved,
     ) -> None:
-        self._offload = Offload()
+        self._offload = Offload(max(1, threads))
         api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, self._offload, observe)
         self._server = HttpServer(RestApp(api, self._offload, cors=cors), tls)
 
