@@ -42,13 +42,20 @@ from bridge.registry.thread import RegistryThread
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
+from bridge.serving.observer import Observers
 from bridge.serving.routes import InstanceRoute, VersionState
 from bridge.settings import Settings, describe
 from bridge.state_dir import StateDir
+from bridge.telemetry import grpc_health
+from bridge.telemetry.grpc_health import HealthService
 from bridge.telemetry.metrics import Metrics
+from bridge.telemetry.record_files import RecordFiles
+from bridge.telemetry.request_log import RequestLog
 from bridge.telemetry.state import StateCollector
 from bridge.tfserving import ssl_config
 from bridge.tfserving.grpc_server import GrpcServer
+from bridge.tfserving.metrics import ServingMetrics
+from bridge.tfserving.metrics_page import metrics_page
 from bridge.tfserving.reload import reloader
 from bridge.tfserving.rest_server import RestServer
 from bridge.tfserving.session_bundle import SessionBundle, session_bundle
@@ -69,6 +76,8 @@ EMBEDDED = "embedded"
 SCAN_THREADS = 8
 LOAD_THREADS = 4
 FLUSH_SECONDS = 5.0
+HEALTH_NAMES = ("", "ModelService", "PredictionService")
+"""TF Serving's, which are not the full names of its services."""
 TRITON_EXIT_SECONDS = 3
 """The request path has drained before Triton is told to end, so it has nothing to wait for but dead runners."""
 
@@ -118,6 +127,8 @@ class Application:
             logger.warning("%s", sentence)
         tls = ssl_config.read(settings.ssl_config_file) if settings.ssl_config_file else None
         arguments = channel_arguments(settings.grpc_channel_arguments)
+        serving_metrics = ServingMetrics()
+        page = metrics_page(settings.monitoring_config_file, serving_metrics.page) if settings.rest_api_port else None
         triton = self._start_embedded() if not settings.triton_url else None
         registry = await asyncio.to_thread(self._open_registry)
         self._on_close(self._sync(registry.close))
@@ -129,7 +140,7 @@ class Application:
 
         recorder = Recorder(thread.call)
         observations = Observations(registry, recorder)
-        plane = self._control_plane(registry.deployment_id, observations, bundle)
+        plane = self._control_plane(registry.deployment_id, observations, bundle, serving_metrics)
         plane.expect(_served(left))
         view = RoutesView()
         plane.leases.enlist(view.router, permanent=True)
@@ -142,7 +153,8 @@ class Application:
             self._add_embedded(plane, triton, registry.deployment_id, observations)
 
         metrics = Metrics(StateCollector(plane, recorder, registry))
-        core = InferenceCore(view, self._legs(metrics), plane, self._inference_settings())
+        observers = Observers([serving_metrics, self._request_log(view, bundle, serving_metrics)])
+        core = InferenceCore(view, self._legs(metrics), plane, self._inference_settings(), observers)
         core.start()
         self._on_close(core.close)
         self._spawn(recorder.run(), "recorder")
@@ -157,13 +169,16 @@ class Application:
         self._state.write_server(ports)
         if self._models_first and not await self._before_stop(wait_for_models(plane)):
             return
+        health = HealthService(HEALTH_NAMES)
         client_ports = ClientPorts(
             settings,
             GrpcServer(
                 core,
                 reload=reloader(configurator),
+                metric=serving_metrics.first_value,
                 as_content=settings.enable_serialization_as_tensor_content,
                 credentials=self._grpc_credentials(tls),
+                handlers={grpc_health.SERVICE: health.handler()} if settings.enable_grpc_healthcheck_service else {},
                 arguments=arguments,
                 observe=metrics.requests("grpc"),
             ),
@@ -173,11 +188,13 @@ class Application:
                 threads=settings.rest_api_num_threads,
                 cors=settings.rest_api_enable_cors_support,
                 tls=tls.ssl_context() if tls else None,
+                page=page,
                 observe=metrics.requests("rest"),
             ),
             rest_optional=self._models_first,
         )
         self._on_close(lambda: client_ports.close(settings.drain_seconds))
+        self._on_close(self._sync(health.shut_down))
         ports |= await client_ports.open()
         self._state.write_server(ports)
         self._spawn(self._announce(plane, ports), "announcement")
@@ -214,7 +231,9 @@ class Application:
         schema.upgrade(url, migrate=settings.migrate, audit_key=key)
         return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
 
-    def _control_plane(self, deployment: str, observations: Observations, bundle: SessionBundle) -> ControlPlane:
+    def _control_plane(
+        self, deployment: str, observations: Observations, bundle: SessionBundle, serving_metrics: ServingMetrics
+    ) -> ControlPlane:
         settings = self._settings
         options = RunnerOptions(
             threads=settings.runner_threads,
@@ -231,6 +250,7 @@ class Application:
                 max_retries=settings.max_num_load_retries,
                 retry_interval=settings.load_retry_interval,
                 on_trouble=observations.trouble,
+                on_attempt=serving_metrics.loaded,
             )
 
         return ControlPlane(
@@ -316,6 +336,11 @@ class Application:
         if self._settings.use_alts_credentials:
             return grpc.alts_server_credentials()
         return tls.grpc_credentials() if tls else None
+
+    def _request_log(self, view: RoutesView, bundle: SessionBundle, serving_metrics: ServingMetrics) -> RequestLog:
+        files = RecordFiles(self._settings.request_log_file_bytes)
+        self._on_close(lambda: asyncio.to_thread(files.close))
+        return RequestLog(view, files, bundle.tags, serving_metrics.logged)
 
     def _legs(self, metrics: Metrics) -> LegPool:
         limit = self._settings.triton_http_body_limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -51,6 +52,10 @@ PlatformTrouble = Callable[[str, int, str], None]
 """Told model, version and one sentence each time the platform keeps a version from loading."""
 
 
+OnAttempt = Callable[[str, bool, float], None]
+"""Told path, success and seconds of each load that succeeded or failed for the model's reasons."""
+
+
 class Loader:
     """Loads versions. A failure of the model counts against the retries; one of the platform never does."""
 
@@ -63,6 +68,7 @@ class Loader:
         max_retries: int,
         retry_interval: float,
         on_trouble: PlatformTrouble,
+        on_attempt: OnAttempt,
     ) -> None:
         self._prepare = prepare
         self._target = target
@@ -70,6 +76,7 @@ class Loader:
         self._max_retries = max_retries
         self._retry_interval = retry_interval
         self._on_trouble = on_trouble
+        self._on_attempt = on_attempt
         self._last_errors: dict[tuple[str, int], BridgeError] = {}
 
     def last_error(self, model: str, version: int) -> BridgeError | None:
@@ -112,6 +119,17 @@ class Loader:
                 raise error
 
     async def _try(self, model: str, version: int, path: str) -> Servable:
+        started = time.monotonic()
+        try:
+            servable = await self._load_once(model, version, path)
+        except BridgeError as error:
+            if not (isinstance(error, LoadFailure) and error.kind is FailureKind.PLATFORM):
+                self._on_attempt(path, False, time.monotonic() - started)
+            raise
+        self._on_attempt(path, True, time.monotonic() - started)
+        return servable
+
+    async def _load_once(self, model: str, version: int, path: str) -> Servable:
         loop = asyncio.get_running_loop()
         servable = await loop.run_in_executor(self._executor, self._prepare, model, version, path)
         await self._target.load_first(servable)

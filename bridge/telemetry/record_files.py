@@ -56,8 +56,7 @@ class RecordFiles:
         self._files: dict[str, _File] = {}
         self._numbers = itertools.count(1)
         self._failing: set[str] = set()
-        self._thread = threading.Thread(target=self._run, name="request log", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def append(self, record: Record) -> bool:
         """Hand a record to the thread; False if too many wait already. `written` is called in the thread."""
@@ -65,11 +64,16 @@ class RecordFiles:
             if self._waiting and self._waiting + record.size > WAITING_BYTES:
                 return False
             self._waiting += record.size
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="request log", daemon=True)
+                self._thread.start()
         self._queue.put(record)
         return True
 
     def close(self) -> None:
         """Write what waits, for at most CLOSE_SECONDS, and close the files."""
+        if self._thread is None:
+            return
         self._queue.put(None)
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import grpc
 
 from bridge.errors import Unavailable
 from bridge.serving.infer import InferenceCore
+from bridge.telemetry.grpc_reflection import reflection_handlers
 from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving import model_service, prediction_service
-from bridge.tfserving.model_service import ModelService, Reload
+from bridge.tfserving.model_service import FirstValue, ModelService, Reload
 from bridge.tfserving.prediction_service import PredictionService
 from bridge.tfserving.rpc import Rpc, UnknownMethods, unary
 
@@ -30,7 +31,7 @@ class GrpcBindError(Unavailable):
 
 
 class GrpcServer:
-    """Serves PredictionService and ModelService, and what `handlers` add (health, reflection).
+    """Serves PredictionService and ModelService, what `handlers` add by the names of their services, and reflection.
 
     `credentials` make every address TLS, `arguments` are gRPC channel arguments. Needs a running event loop.
     """
@@ -40,9 +41,10 @@ class GrpcServer:
         core: InferenceCore,
         *,
         reload: Reload | None = None,
+        metric: FirstValue | None = None,
         as_content: bool = False,
         credentials: grpc.ServerCredentials | None = None,
-        handlers: Sequence[grpc.GenericRpcHandler] = (),
+        handlers: Mapping[str, grpc.GenericRpcHandler] = MappingProxyType({}),
         arguments: ChannelArguments = MappingProxyType({}),
         observe: RequestObserver = unobserved,
     ) -> None:
@@ -50,10 +52,12 @@ class GrpcServer:
         self._server = grpc.aio.server(options=tuple({**_OPTIONS, **arguments}.items()))
         services = {
             prediction_service.SERVICE: PredictionService(core, as_content=as_content).rpcs(),
-            model_service.SERVICE: ModelService(core.view, reload).rpcs(),
+            model_service.SERVICE: ModelService(core.view, reload, metric).rpcs(),
         }
-        own = [_handler(service, rpcs, observe) for service, rpcs in services.items()]
-        self._server.add_generic_rpc_handlers([*own, *handlers, UnknownMethods()])
+        own = {service: _handler(service, rpcs, observe) for service, rpcs in services.items()}
+        served = {**own, **handlers}
+        reflection = reflection_handlers([*served])
+        self._server.add_generic_rpc_handlers([*served.values(), *reflection, UnknownMethods()])
 
     async def start(self, *addresses: str) -> int:
         """Serve on each of `addresses`: `host:port`, where port 0 takes a free one, or `unix:path`.

@@ -1,4 +1,4 @@
-"""TF Serving's metrics: names, labels and buckets that dashboards know, recorded where the stock server records them."""
+"""TF Serving's metrics: names, labels and buckets that dashboards know, recorded where TF Serving records them."""
 
 from __future__ import annotations
 

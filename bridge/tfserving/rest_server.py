@@ -12,6 +12,7 @@ from typing import Any
 from bridge.http_server import HttpServer
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
+from bridge.tfserving.metrics_page import MetricsPage
 from bridge.tfserving.offload import LARGE, Offload
 from bridge.tfserving.rest_api import Reply, RestApi
 from bridge.tfserving.rest_urls import is_api
@@ -38,7 +39,7 @@ class RestServer:
     """The REST port.
 
     `timeout_in_ms` bounds inference calls, 0 or less means none; `threads` convert large bodies; `cors` adds the CORS
-    headers; `tls` makes it HTTPS.
+    headers; `tls` makes it HTTPS; `page` is the Prometheus page.
     """
 
     def __init__(
@@ -49,11 +50,12 @@ class RestServer:
         threads: int = 4,
         cors: bool = False,
         tls: ssl.SSLContext | None = None,
+        page: MetricsPage | None = None,
         observe: RequestObserver = unobserved,
     ) -> None:
         self._offload = Offload(max(1, threads))
         api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, self._offload, observe)
-        self._server = HttpServer(RestApp(api, self._offload, cors=cors), tls)
+        self._server = HttpServer(RestApp(api, self._offload, cors=cors, page=page), tls)
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
@@ -68,10 +70,11 @@ class RestServer:
 class RestApp:
     """ASGI application: dispatch as TF Serving's HTTP server does it, before and after the REST API."""
 
-    def __init__(self, api: RestApi, offload: Offload, *, cors: bool) -> None:
+    def __init__(self, api: RestApi, offload: Offload, *, cors: bool, page: MetricsPage | None) -> None:
         self._api = api
         self._offload = offload
         self._headers = _CORS_HEADERS if cors else {}
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await _read_body(receive)
@@ -83,6 +86,8 @@ class RestApp:
         method, target = scope["method"], _target(scope)
         if method not in _METHODS:
             return _html(HTTPStatus.NOT_IMPLEMENTED)
+        if self._page is not None and self._page.serves(target):
+            return self._page.reply(target)
         if not is_api(target):
             return _html(HTTPStatus.NOT_FOUND)
         reply = await self._answer(method, target, dict(scope["headers"]), body)
