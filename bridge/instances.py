@@ -1,0 +1,126 @@
+"""The Triton instances that the settings name: a child of this process, or remote ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+
+from bridge.errors import InvalidArgument
+from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.embedded import EmbeddedSupervisor
+from bridge.lifecycle.instance import InstanceController, InstanceLimits
+from bridge.lifecycle.observations import Observations
+from bridge.serving.routes import InstanceRoute
+from bridge.settings import Settings
+from bridge.state_dir import StateDir
+from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
+from bridge.triton.instance import TritonInstance
+from bridge.triton.probe import probe
+from model_repo_sync import device as devices
+from model_repo_sync import names
+from model_repo_sync.repository import ModelRepository
+
+EMBEDDED = "embedded"
+EXIT_SECONDS = 3
+"""The request path has drained before Triton is told to end, so it has nothing to wait for but dead runners."""
+
+Check = Callable[[TritonInstance], Awaitable[None]]
+
+
+def device(settings: Settings) -> devices.Device:
+    """Where models run. Raises InvalidArgument."""
+    try:
+        return devices.parse(settings.device).resolve(devices.nvidia_gpu_visible)
+    except ValueError as error:
+        raise InvalidArgument(f"--device={settings.device}: {error}") from error
+
+
+def start_embedded(settings: Settings, state: StateDir) -> EmbeddedTriton:
+    """Start a child on the main thread; `state` is held. Everything else can be prepared while it comes up."""
+    gpu = device(settings).kind is devices.DeviceKind.GPU
+    triton = EmbeddedTriton(state, settings=EmbeddedSettings(gpu=gpu, exit_timeout=EXIT_SECONDS))
+    triton.start()
+    return triton
+
+
+class Instances:
+    """Puts instances under the control of `plane`. Work that blocks is done on `executor`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        plane: ControlPlane,
+        observations: Observations,
+        deployment: str,
+        executor: Executor,
+    ) -> None:
+        self._settings = settings
+        self._plane = plane
+        self._observations = observations
+        self._deployment = deployment
+        self._executor = executor
+
+    def add_embedded(self, triton: EmbeddedTriton) -> EmbeddedSupervisor:
+        """The child; the supervisor that is returned has to run."""
+        repository = ModelRepository(triton.repository, self._deployment, self._settings.model_transfer)
+        controller = self._add(EMBEDDED, repository, _proved)
+
+        def connect(route: InstanceRoute) -> TritonInstance:
+            self._observations.instance_placed(route, f"process {os.getpid()}")
+            return TritonInstance.connect(route)
+
+        return EmbeddedSupervisor(triton, controller, connect)
+
+    def add_remote(self) -> None:
+        """Every instance of --triton_url, paired by position with its HTTP address and its repository."""
+        settings = self._settings
+        repositories: dict[str, ModelRepository] = {}
+        for position, url in enumerate(settings.triton_url):
+            path = settings.triton_repository[position if len(settings.triton_repository) > 1 else 0]
+            local, _, seen = path.partition("=")
+            if local not in repositories:
+                repositories[local] = ModelRepository(local, self._deployment, settings.model_transfer)
+                _remove_left_probes(repositories[local])
+            route = self._route(url, settings.triton_http_url[position] if settings.triton_http_url else "")
+            self._observations.instance_placed(route, f"deployment {self._deployment}")
+            controller = self._add(url, repositories[local], _prober(repositories[local], seen or local))
+            controller.attach(TritonInstance.connect(route), route)
+
+    def _add(self, name: str, repository: ModelRepository, check: Check) -> InstanceController:
+        limits = InstanceLimits(
+            load_concurrency=self._settings.load_concurrency,
+            load_timeout=float(self._settings.model_load_timeout_seconds),
+        )
+        fleet = self._plane.fleet
+        controller = InstanceController(name, repository, fleet, self._plane, self._executor, limits, check)
+        fleet.add(controller)
+        return controller
+
+    def _route(self, url: str, http: str) -> InstanceRoute:
+        headers = dict(header.split("=", 1) for header in self._settings.triton_header)
+        return InstanceRoute(url, grpc=url, http=http, tls=self._tls(), headers=headers)
+
+    def _tls(self) -> dict[str, str]:
+        settings = self._settings
+        files = {"ca": settings.triton_ca_file, "cert": settings.triton_cert_file, "key": settings.triton_key_file}
+        wanted = settings.triton_tls or bool(settings.triton_ca_file)
+        return {name: path for name, path in files.items() if path} | {"enabled": "true"} if wanted else {}
+
+
+async def _proved(instance: TritonInstance) -> None:
+    """A child proved by its nonce that it is ours before it was attached."""
+
+
+def _prober(repository: ModelRepository, seen: str) -> Check:
+    async def check(instance: TritonInstance) -> None:
+        await probe(instance, repository, seen)
+
+    return check
+
+
+def _remove_left_probes(repository: ModelRepository) -> None:
+    """A process that was killed while it probed an instance left the probe behind."""
+    for name in repository.names():
+        if names.parse(name) is None:
+            repository.remove(name)
