@@ -42,6 +42,12 @@ class Process:
                 return int(line.split()[1])
         raise KeyError(field)
 
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time that it has used so far."""
+        fields = (PROCESSES / str(self.pid) / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def maps(self) -> str:
         """Every file and region that it has mapped, a line each."""
         return (PROCESSES / str(self.pid) / "maps").read_text()
