@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,21 @@ from bridge.client_ports import ClientPorts, channel_arguments
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
-from bridge.errors import InvalidArgument
+from bridge.errors import Internal, InvalidArgument
 from bridge.http_server import HttpServer
+from bridge.instances import Instances, device, start_embedded
 from bridge.lifecycle import source_config
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
-from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.first_load import wait_for_models
 from bridge.lifecycle.fleet import Fleet
-from bridge.lifecycle.instance import InstanceController, InstanceLimits
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.operations import Operations
 from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import preparer
+from bridge.parts import Parts
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
@@ -43,7 +43,7 @@ from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observers
-from bridge.serving.routes import InstanceRoute, VersionState
+from bridge.serving.routes import VersionState
 from bridge.settings import Settings, describe
 from bridge.state_dir import StateDir
 from bridge.telemetry import grpc_health
@@ -60,26 +60,17 @@ from bridge.tfserving.reload import reloader
 from bridge.tfserving.rest_server import RestServer
 from bridge.tfserving.session_bundle import SessionBundle, session_bundle
 from bridge.tfserving.ssl_config import ServerTls
-from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
-from bridge.triton.instance import TritonInstance
 from bridge.triton.leg import open_leg
 from bridge.triton.metered_leg import MeteredLeg
-from bridge.triton.probe import probe
-from model_repo_sync import device as devices
-from model_repo_sync import names
-from model_repo_sync.repository import ModelRepository
 from model_repo_sync.triton_config import RunnerOptions
 
 logger = logging.getLogger(__name__)
 
-EMBEDDED = "embedded"
 SCAN_THREADS = 8
 LOAD_THREADS = 4
 FLUSH_SECONDS = 5.0
 HEALTH_NAMES = ("", "ModelService", "PredictionService")
 """TF Serving's, which are not the full names of its services."""
-TRITON_EXIT_SECONDS = 3
-"""The request path has drained before Triton is told to end, so it has nothing to wait for but dead runners."""
 
 
 class Application:
@@ -105,20 +96,28 @@ class Application:
         self._state = state or StateDir(settings.state_dir)
         self._scans = ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="scan")
         self._work = ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="load")
-        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._parts = Parts(self._part_failed)
         self._stop = asyncio.Event()
         self._cause = "the start failed"
+        self._failed = ""
 
     async def serve(self) -> None:
-        """Run until SIGTERM or SIGINT; a second signal ends at once. Raises BridgeError when the start fails."""
+        """Run until SIGTERM or SIGINT; a second signal ends at once.
+
+        Raises BridgeError when the start fails, or when a part fails later on without which the server cannot go on.
+        """
         self._own_signals()
         self._state.acquire()
         try:
             await self._start()
             await self._stop.wait()
         finally:
-            await self._close()
+            await self._parts.close()
+            self._scans.shutdown(wait=False, cancel_futures=True)
+            self._work.shutdown(wait=False, cancel_futures=True)
             self._state.release()
+        if self._failed:
+            raise Internal(f"{self._failed} failed; the log says more.")
 
     async def _start(self) -> None:
         settings = self._settings
@@ -129,11 +128,13 @@ class Application:
         arguments = channel_arguments(settings.grpc_channel_arguments)
         serving_metrics = ServingMetrics()
         page = metrics_page(settings.monitoring_config_file, serving_metrics.page) if settings.rest_api_port else None
-        triton = self._start_embedded() if not settings.triton_url else None
+        triton = None if settings.triton_url else start_embedded(settings, self._state)
+        if triton is not None:
+            self._parts.on_close(triton.stop)
         registry = await asyncio.to_thread(self._open_registry)
-        self._on_close(self._sync(registry.close))
+        self._parts.on_close_call(registry.close)
         thread = RegistryThread()
-        self._on_close(self._sync(thread.close))
+        self._parts.on_close_call(thread.close)
         left = await thread.call(registry.versions)
         await thread.call(registry.end_of_process, STARTER)
         await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
@@ -147,24 +148,25 @@ class Application:
         plane.publisher.subscribe(view.publish)
         plane.on_lost(view.lose)
         view.connect(plane.drained)
+        instances = Instances(settings, plane, observations, registry.deployment_id, self._work)
         if triton is None:
-            self._add_remote(plane, registry.deployment_id, observations)
+            instances.add_remote()
         else:
-            self._add_embedded(plane, triton, registry.deployment_id, observations)
+            self._parts.spawn(instances.add_embedded(triton).run(), "embedded Triton")
 
         metrics = Metrics(StateCollector(plane, recorder, registry))
         observers = Observers([serving_metrics, self._request_log(view, bundle, serving_metrics)])
         core = InferenceCore(view, self._legs(metrics), plane, self._inference_settings(), observers)
         core.start()
-        self._on_close(core.close)
-        self._spawn(recorder.run(), "recorder")
-        self._on_close(lambda: self._record_end(registry, recorder, thread))
+        self._parts.on_close(core.close)
+        self._parts.spawn(recorder.run(), "recorder")
+        self._parts.on_close(lambda: self._record_end(registry, recorder, thread))
         plane.start()
-        self._on_close(plane.stop)
+        self._parts.on_close(plane.stop)
         operations = Operations(registry, thread, plane)
         configurator = Configurator(settings, registry, thread, plane)
         await configurator.start()
-        self._spawn(configurator.poll(), "configuration file")
+        self._parts.spawn(configurator.poll(), "configuration file")
         ports = await self._open_admin(operations, Health(plane, registry, thread), metrics)
         self._state.write_server(ports)
         if self._models_first and not await self._before_stop(wait_for_models(plane)):
@@ -193,11 +195,11 @@ class Application:
             ),
             rest_optional=self._models_first,
         )
-        self._on_close(lambda: client_ports.close(settings.drain_seconds))
-        self._on_close(self._sync(health.shut_down))
+        self._parts.on_close(lambda: client_ports.close(settings.drain_seconds))
+        self._parts.on_close_call(health.shut_down)
         ports |= await client_ports.open()
         self._state.write_server(ports)
-        self._spawn(self._announce(plane, ports), "announcement")
+        self._parts.spawn(self._announce(plane, ports), "announcement")
 
     async def _before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run `work` to its end, or until this server has to stop; whether it came to its end."""
@@ -215,19 +217,10 @@ class Application:
         await plane.wait_settled()
         self._on_ready(ports)
 
-    def _start_embedded(self) -> EmbeddedTriton:
-        """First of all, since everything else can be prepared while Triton starts."""
-        device = self._device()
-        gpu = device.kind is devices.DeviceKind.GPU
-        triton = EmbeddedTriton(self._state, settings=EmbeddedSettings(gpu=gpu, exit_timeout=TRITON_EXIT_SECONDS))
-        triton.start()
-        self._on_close(triton.stop)
-        return triton
-
     def _open_registry(self) -> Registry:
         settings = self._settings
         url = settings.database_url or sqlite_url(self._state.database_path)
-        key = Path(settings.audit_key_file).read_bytes().strip() if settings.audit_key_file else None
+        key = _audit_key(settings.audit_key_file) if settings.audit_key_file else None
         schema.upgrade(url, migrate=settings.migrate, audit_key=key)
         return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
 
@@ -238,7 +231,7 @@ class Application:
         options = RunnerOptions(
             threads=settings.runner_threads,
             queue_size=settings.runner_queue_size,
-            device=self._device(),
+            device=device(settings),
             session=bundle.session_config.SerializeToString(),
         )
 
@@ -263,65 +256,6 @@ class Application:
             self._scans,
         )
 
-    def _add_embedded(
-        self, plane: ControlPlane, triton: EmbeddedTriton, deployment: str, observations: Observations
-    ) -> None:
-        repository = ModelRepository(triton.repository, deployment, self._settings.model_transfer)
-
-        async def check(instance: TritonInstance) -> None:
-            """The child proved by its nonce that it is ours before it was attached."""
-
-        controller = self._controller(EMBEDDED, repository, plane, check)
-        plane.fleet.add(controller)
-
-        def connect(route: InstanceRoute) -> TritonInstance:
-            observations.instance_placed(route, f"process {os.getpid()}")
-            return TritonInstance.connect(route)
-
-        supervisor = EmbeddedSupervisor(triton, controller, connect)
-        self._spawn(supervisor.run(), "embedded Triton")
-
-    def _add_remote(self, plane: ControlPlane, deployment: str, observations: Observations) -> None:
-        settings = self._settings
-        repositories: dict[str, ModelRepository] = {}
-        for position, url in enumerate(settings.triton_url):
-            path = settings.triton_repository[position if len(settings.triton_repository) > 1 else 0]
-            local, _, seen = path.partition("=")
-            if local not in repositories:
-                repositories[local] = ModelRepository(local, deployment, settings.model_transfer)
-                _remove_left_probes(repositories[local])
-            repository = repositories[local]
-            route = InstanceRoute(
-                url,
-                grpc=url,
-                http=settings.triton_http_url[position] if settings.triton_http_url else "",
-                tls=self._tls(),
-                headers=dict(header.split("=", 1) for header in settings.triton_header),
-            )
-            observations.instance_placed(route, f"deployment {deployment}")
-
-            async def check(
-                instance: TritonInstance, repository: ModelRepository = repository, seen: str = seen or local
-            ) -> None:
-                await probe(instance, repository, seen)
-
-            controller = self._controller(url, repository, plane, check)
-            plane.fleet.add(controller)
-            controller.attach(TritonInstance.connect(route), route)
-
-    def _controller(
-        self,
-        name: str,
-        repository: ModelRepository,
-        plane: ControlPlane,
-        check: Callable[[TritonInstance], Awaitable[None]],
-    ) -> InstanceController:
-        limits = InstanceLimits(
-            load_concurrency=self._settings.load_concurrency,
-            load_timeout=float(self._settings.model_load_timeout_seconds),
-        )
-        return InstanceController(name, repository, plane.fleet, plane, self._work, limits, check)
-
     async def _open_admin(self, operations: Operations, health: Health, metrics: Metrics) -> dict[str, int]:
         settings = self._settings
         if not settings.admin_port:
@@ -329,7 +263,7 @@ class Application:
         local_only = is_loopback(settings.admin_address)
         admin = HttpServer(admin_app(operations, health, metrics, local_only=local_only))
         port = await admin.start(settings.admin_address, settings.admin_port)
-        self._on_close(lambda: admin.stop(1.0))
+        self._parts.on_close(lambda: admin.stop(1.0))
         return {"admin": port}
 
     def _grpc_credentials(self, tls: ServerTls | None) -> grpc.ServerCredentials | None:
@@ -339,7 +273,7 @@ class Application:
 
     def _request_log(self, view: RoutesView, bundle: SessionBundle, serving_metrics: ServingMetrics) -> RequestLog:
         files = RecordFiles(self._settings.request_log_file_bytes)
-        self._on_close(lambda: asyncio.to_thread(files.close))
+        self._parts.on_close(lambda: asyncio.to_thread(files.close))
         return RequestLog(view, files, bundle.tags, serving_metrics.logged)
 
     def _legs(self, metrics: Metrics) -> LegPool:
@@ -354,24 +288,17 @@ class Application:
             check_method_names=self._settings.enable_signature_method_name_check,
         )
 
-    def _device(self) -> devices.Device:
-        try:
-            return devices.parse(self._settings.device).resolve(devices.nvidia_gpu_visible)
-        except ValueError as error:
-            raise InvalidArgument(f"--device={self._settings.device}: {error}") from error
-
-    def _tls(self) -> dict[str, str]:
-        settings = self._settings
-        files = {"ca": settings.triton_ca_file, "cert": settings.triton_cert_file, "key": settings.triton_key_file}
-        wanted = settings.triton_tls or bool(settings.triton_ca_file)
-        return {name: path for name, path in files.items() if path} | {"enabled": "true"} if wanted else {}
-
     async def _record_end(self, registry: Registry, recorder: Recorder, thread: RegistryThread) -> None:
         """The last words in the history, if the database still listens."""
         recorder.record(registry.end_of_process, STARTER)
         recorder.record(registry.append, ServerStopped(self._cause), STARTER)
         if not await recorder.flush(FLUSH_SECONDS):
             logger.warning("the registry is away: the end of this server is not recorded")
+
+    def _part_failed(self, name: str) -> None:
+        self._failed = name
+        self._cause = f"{name} failed"
+        self._stop.set()
 
     def _own_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -386,40 +313,12 @@ class Application:
         self._cause = number.name
         self._stop.set()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        task.add_done_callback(self._ended)
 
-        async def cancel() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        self._on_close(cancel)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("%s failed", task.get_name(), exc_info=error)
-            self._cause = f"{task.get_name()} failed"
-            self._stop.set()
-
-    def _on_close(self, close: Callable[[], Awaitable[None]]) -> None:
-        self._closers.append(close)
-
-    def _sync(self, close: Callable[[], None]) -> Callable[[], Awaitable[None]]:
-        async def run() -> None:
-            close()
-
-        return run
-
-    async def _close(self) -> None:
-        """Undo the start in reverse order; a part that fails to close does not keep the others open."""
-        for close in reversed(self._closers):
-            try:
-                await close()
-            except Exception:
-                logger.exception("closing a part of the server failed")
-        self._scans.shutdown(wait=False, cancel_futures=True)
-        self._work.shutdown(wait=False, cancel_futures=True)
+def _audit_key(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes().strip()
+    except OSError as error:
+        raise InvalidArgument(f"--audit_key_file={path} cannot be read: {error.strerror}") from error
 
 
 def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
@@ -429,10 +328,3 @@ def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
         if version.state == VersionState.AVAILABLE:
             served.setdefault(version.model, set()).add(version.version)
     return served
-
-
-def _remove_left_probes(repository: ModelRepository) -> None:
-    """A process that was killed while it probed an instance left the probe behind."""
-    for name in repository.names():
-        if names.parse(name) is None:
-            repository.remove(name)
