@@ -92,6 +92,13 @@ class ModelSource:
         except OSError as error:
             self._report({base_path: f"Could not read base path {base_path} of {self._manager.name}: {error}"})
             self._manager.unreadable()
+        except Exception as error:
+            # A fault of ours must not end the polling: the next version may be readable again.
+            sentence = f"Could not read base path {base_path} of {self._manager.name}, a fault of the bridge: {error!r}"
+            if self.problems.get(base_path) != sentence:
+                logger.exception("reading base path %s failed", base_path)
+            self._report({base_path: sentence})
+            self._manager.unreadable()
         else:
             if (base_path, policy) == (self.base_path, self.policy):
                 self._use(scan)

@@ -12,6 +12,7 @@ import pytest
 from bridge.lifecycle.source import ModelSource
 from bridge.lifecycle.source_config import SourceRules
 from model_repo_sync.policy import All, Latest, Policy, Specific
+from model_repo_sync.sources import Scan
 from tests.lifecycle.surroundings import FakeSurroundings
 from tests.model_repo_sync.builders import saved_model, write
 
@@ -97,6 +98,26 @@ async def test_a_removed_base_path_takes_nothing_away_and_is_told_once(
     assert look.told == [(str(base), sentence)]
     base.with_name("gone").rename(base)
     await look.again()
+    assert look.told[1:] == [(str(base), None)]
+
+
+async def test_a_fault_of_the_scan_does_not_end_the_polling(
+    base: Path, executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def scan(*_: object) -> Scan:
+        raise ZeroDivisionError("at the fault")
+
+    look = Look(base, Latest(), keep=False, executor=executor)
+    with monkeypatch.context() as patched:
+        patched.setattr("bridge.lifecycle.source.scan_for", scan)
+        for _ in range(3):
+            await look.again()
+    [(path, sentence)] = look.told
+    assert path == str(base)
+    assert "a fault of the bridge: ZeroDivisionError('at the fault')" in str(sentence)
+    assert sum(record.exc_info is not None for record in caplog.records) == 1
+    await look.again()
+    assert look.around.serving() == [2]
     assert look.told[1:] == [(str(base), None)]
 
 
