@@ -48,10 +48,16 @@ def server() -> Iterator[ServerThread]:
 
 
 @pytest.fixture(scope="session")
-def ask(server: ServerThread) -> Iterator[Ask]:
-    """The official client, in a process of its own: `ask("predict", spec={...}, ...)`."""
+def client() -> Iterator[OfficialClient]:
+    """The official client, in a process of its own."""
     with OfficialClient() as client:
-        yield partial(client.ask, server.address)
+        yield client
+
+
+@pytest.fixture(scope="session")
+def ask(server: ServerThread, client: OfficialClient) -> Ask:
+    """What the official client asks `server`: `ask("predict", spec={...}, ...)`."""
+    return partial(client.ask, server.address)
 
 
 def request(

@@ -12,9 +12,12 @@ from bridge.errors import Code
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
+from bridge.serving.observer import Observers
 from bridge.serving.routes import Routes
 from bridge.telemetry.observers import RequestObserver
 from bridge.tfserving.grpc_server import GrpcServer
+from bridge.tfserving.metrics import ServingMetrics
+from bridge.tfserving.metrics_page import DEFAULT_PATH, MetricsPage
 from bridge.tfserving.rest_server import RestServer
 from tests.serving import snapshots
 from tests.serving.half_plus_two import FakeLeg
@@ -36,13 +39,15 @@ class ServerThread:
     `observed` holds (API, call, code) of each answered request.
     """
 
-    def __init__(self, *, as_content: bool = False, cors: bool = False, timeout_in_ms: int = 30_000) -> None:
+    def __init__(
+        self, *, as_content: bool = False, cors: bool = False, timeout_in_ms: int = 30_000, page: bool = False
+    ) -> None:
         self.leg = FakeLeg(snapshots.instance("one"))
         self.observed: list[tuple[str, str, Code]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.run(self._start, as_content, cors, timeout_in_ms)
+        self.run(self._start, as_content, cors, timeout_in_ms, page)
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         async def call() -> T:
@@ -72,12 +77,20 @@ class ServerThread:
         self._thread.join()
         self._loop.close()
 
-    async def _start(self, as_content: bool, cors: bool, timeout_in_ms: int) -> None:
+    async def _start(self, as_content: bool, cors: bool, timeout_in_ms: int, page: bool) -> None:
         self.view = RoutesView()
         legs = LegPool(lambda instance: self.leg)
-        self.core = InferenceCore(self.view, legs, SilentControl(), InferenceSettings(recovery_wait=0.2))
+        metrics = ServingMetrics()
+        settings = InferenceSettings(recovery_wait=0.2)
+        self.core = InferenceCore(self.view, legs, SilentControl(), settings, Observers([metrics]))
         self._grpc = GrpcServer(self.core, as_content=as_content, observe=self._observer("grpc"))
-        self._rest = RestServer(self.core, timeout_in_ms=timeout_in_ms, cors=cors, observe=self._observer("rest"))
+        self._rest = RestServer(
+            self.core,
+            timeout_in_ms=timeout_in_ms,
+            cors=cors,
+            page=MetricsPage(DEFAULT_PATH, metrics.page) if page else None,
+            observe=self._observer("rest"),
+        )
         self.address = f"127.0.0.1:{await self._grpc.start('127.0.0.1:0')}"
         self.rest_port = await self._rest.start("127.0.0.1", 0)
 
