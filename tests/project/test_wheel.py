@@ -120,3 +120,10 @@ def test_installed_wheel_serves_in_an_empty_directory(environment: Path, tmp_pat
         )
         with urllib.request.urlopen(request, timeout=30) as response:
             assert json.load(response) == {"predictions": [2.5, 3.0, 4.5]}
+
+
+@pytest.mark.integration
+def test_installed_wheel_has_the_drop_in_command(environment: Path, tmp_path: Path) -> None:
+    command = [environment / "bin" / "tensorflow_model_server", "--version"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert printed.startswith("TensorFlow ModelServer: ")
