@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 from google.protobuf.text_format import ParseError
@@ -15,7 +15,8 @@ from model_repo_sync.checkpoint_index import CheckpointIndexError, Shard
 from model_repo_sync.protos.tensorflow import meta_graph_pb2, saved_model_pb2
 
 _VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
-_VARIABLES = os.path.join("variables", "variables")
+_VARIABLES = "variables/variables"
+_INDEX = f"{_VARIABLES}.index"
 _T = TypeVar("_T")
 
 
@@ -39,21 +40,20 @@ class _Parts:
 
 
 class FileCache:
-    """What was read from files, until their device, inode, size or mtime changes.
+    """What was read from files, until their identity changes.
 
     `rotate` forgets whatever was not asked for since the last rotation, so that the cache follows its directory.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[_Identity, object]] = {}
-        self._fresh: dict[str, tuple[_Identity, object]] = {}
+        self._kept: dict[str, tuple[Hashable, object]] = {}
+        self._fresh: dict[str, tuple[Hashable, object]] = {}
 
-    def read(self, path: str, load: Callable[[str], _T]) -> _T:
-        """`load(path)`, or what it gave for the same file before; an IncompleteError is kept too. Raises OSError."""
-        identity = _identity(os.stat(path))
+    def read(self, path: str, identity: Hashable, load: Callable[[], _T]) -> _T:
+        """`load()`, or what it gave for the same file before; an IncompleteError is kept too. Raises OSError."""
         entry = self._fresh.get(path) or self._kept.get(path)
         if entry is None or entry[0] != identity:
-            entry = (identity, _outcome(load, path))
+            entry = (identity, _outcome(load))
         self._fresh[path] = entry
         if isinstance(entry[1], IncompleteError):
             raise IncompleteError(*entry[1].args)
@@ -63,40 +63,71 @@ class FileCache:
         self._kept, self._fresh = self._fresh, {}
 
 
-def check(directory: str, cache: FileCache) -> None:
-    """Raises IncompleteError unless `directory` holds all files that its SavedModel names.
+class Files(Protocol):
+    """The files of one version directory, by their names below it."""
+
+    def size(self, name: str) -> int | None:
+        """Bytes, None where there is no such file."""
+
+    def read(self, name: str, load: Callable[[str], _T]) -> _T:
+        """What `load` makes of the file at a local path, at most once while the file stays as it is."""
+
+
+class LocalFiles:
+    """A directory of this machine."""
+
+    def __init__(self, directory: str, cache: FileCache) -> None:
+        self._directory = directory
+        self._cache = cache
+
+    def size(self, name: str) -> int | None:
+        try:
+            return os.stat(os.path.join(self._directory, name)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def read(self, name: str, load: Callable[[str], _T]) -> _T:
+        path = os.path.join(self._directory, name)
+        return self._cache.read(path, _identity(os.stat(path)), lambda: load(path))
+
+
+def check(directory: str, files: Files) -> None:
+    """Raises IncompleteError unless `directory`, which has `files`, holds all that its SavedModel names.
 
     A legacy SessionBundle passes: nothing of it is missing, and reading it says why it cannot be served.
     """
     try:
-        _check(directory, cache)
+        _check(files)
     except OSError as error:
         name = os.path.relpath(error.filename, directory) if isinstance(error.filename, str) else "a file"
         raise IncompleteError(f"has an unreadable {name} ({error.strerror})") from error
 
 
-def _check(directory: str, cache: FileCache) -> None:
-    path = saved_model_files.find(directory)
-    if path is None:
-        if saved_model_files.is_session_bundle(directory):
+def _check(files: Files) -> None:
+    name = _first(files, saved_model_files.NAMES)
+    if name is None:
+        if _first(files, saved_model_files.SESSION_BUNDLE) is not None:
             return
         raise IncompleteError("has no saved_model.pb")
-    parts = cache.read(path, _parts)
-    if parts.variables or os.path.exists(os.path.join(directory, f"{_VARIABLES}.index")):
-        _check_variables(directory, cache)
+    parts = files.read(name, _parts)
+    if parts.variables or files.size(_INDEX) is not None:
+        _check_variables(files)
     for asset in parts.assets:
-        if not os.path.exists(os.path.join(directory, "assets", asset)):
+        if files.size(f"assets/{asset}") is None:
             raise IncompleteError(f"lacks assets/{asset}")
 
 
-def _check_variables(directory: str, cache: FileCache) -> None:
-    index = os.path.join(directory, f"{_VARIABLES}.index")
-    if not os.path.exists(index):
+def _check_variables(files: Files) -> None:
+    if files.size(_INDEX) is None:
         raise IncompleteError("lacks variables/variables.index")
-    for shard in cache.read(index, _shards):
-        size = _size(os.path.join(directory, f"{_VARIABLES}.{shard.suffix}"))
+    for shard in files.read(_INDEX, _shards):
+        size = files.size(f"{_VARIABLES}.{shard.suffix}") or 0
         if size < shard.size:
             raise IncompleteError(f"has {size} of the {shard.size} bytes of variables/variables.{shard.suffix}")
+
+
+def _first(files: Files, names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if files.size(name) is not None), None)
 
 
 def _parts(path: str) -> _Parts:
@@ -128,18 +159,11 @@ def _shards(path: str) -> tuple[Shard, ...]:
         raise IncompleteError(f"has a variables/variables.index that {error}") from error
 
 
-def _outcome(load: Callable[[str], _T], path: str) -> _T | IncompleteError:
+def _outcome(load: Callable[[], _T]) -> _T | IncompleteError:
     try:
-        return load(path)
+        return load()
     except IncompleteError as error:
         return error
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _identity(status: os.stat_result) -> _Identity:

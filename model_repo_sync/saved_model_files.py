@@ -16,7 +16,10 @@ from model_repo_sync.protos.tensorflow import saved_model_pb2
 
 BINARY = "saved_model.pb"
 TEXT = "saved_model.pbtxt"
-_SESSION_BUNDLE = ("export.meta", "export.meta.pbtxt")
+NAMES = (BINARY, TEXT)
+"""The serialized SavedModel, the binary form first as TensorFlow prefers it."""
+SESSION_BUNDLE = ("export.meta", "export.meta.pbtxt")
+"""Files of the legacy export format."""
 
 
 class SourceFile(NamedTuple):
@@ -28,7 +31,7 @@ class SourceFile(NamedTuple):
 
 def find(directory: str) -> str | None:
     """The path of the serialized SavedModel in `directory`, the binary form first as TensorFlow prefers it."""
-    for name in (BINARY, TEXT):
+    for name in NAMES:
         path = os.path.join(directory, name)
         if os.path.exists(path):
             return path
@@ -37,7 +40,7 @@ def find(directory: str) -> str | None:
 
 def is_session_bundle(directory: str) -> bool:
     """Whether `directory` holds the legacy export format, which TF Serving refuses."""
-    return any(os.path.exists(os.path.join(directory, name)) for name in _SESSION_BUNDLE)
+    return any(os.path.exists(os.path.join(directory, name)) for name in SESSION_BUNDLE)
 
 
 def parse(path: str) -> saved_model_pb2.SavedModel:
