@@ -142,6 +142,15 @@ def test_ports_that_are_taken(tmp_path: Path, half: Path, client: OfficialClient
             assert values(client.predict(server.grpc, X, name="default")) == Y
 
 
+def test_alts_outside_of_google_cloud_ends_the_start(tmp_path: Path, half: Path) -> None:
+    port = free_ports(1)[0]
+    done = model_server.run(tmp_path, f"--port={port}", f"--model_base_path={half}", "--use_alts_credentials")
+    assert (done.returncode, done.stdout) == (
+        255,
+        "Failed to start server. Error: INVALID_ARGUMENT: Failed to BuildAndStart gRPC server\n",
+    )
+
+
 def test_one_port_for_both_serves_grpc(tmp_path: Path, half: Path, client: OfficialClient) -> None:
     server = ModelServer(tmp_path, f"--model_base_path={half}")
     server.flags.append(f"--rest_api_port={server.ports['port']}")
