@@ -26,7 +26,7 @@ COMMAND = re.compile(r"^(?:\$ )?((?:bridge|model-repo-sync)(?: [a-z][a-z-]*)+)")
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
-OTHER_PROGRAMS = {"build", "profile", "data", "fail"}
+OTHER_PROGRAMS = {"build", "profile", "data", "fail", "shm-size"}
 """Flags of docker and curl that the pages show."""
 
 
