@@ -1,11 +1,14 @@
-"""Build step of the distribution: the protocol buffers, for wheels and editable installs alike."""
+"""Build steps of the distribution, for wheels and editable installs alike: protocol buffers, and the compiled codec.
+
+The codec is optional: without a C compiler the build goes on, and plain code does its work.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -28,4 +31,15 @@ class BuildWithProtos(build_py):
             self.copy_file(str(source), str(target / source.relative_to(SOURCES)))
 
 
-setup(cmdclass={"build_py": BuildWithProtos})
+setup(
+    cmdclass={"build_py": BuildWithProtos},
+    ext_modules=[
+        Extension(
+            "bridge.codec.native._json_numbers",
+            sources=["bridge/codec/native/json_numbers.c"],
+            depends=["bridge/codec/native/json_numbers.c"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
+    ],
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from bridge.codec.dense_body import DenseNumbers, DenseValue, parse_dense
 from bridge.codec.json_body import parse_object
 from bridge.codec.json_text import dump
 from bridge.codec.json_values import ElementBuffer, dense_tensor, is_base64_object
@@ -14,19 +15,31 @@ from bridge.serving.routes import TensorRoute
 
 
 class RestPredict(NamedTuple):
-    """A parsed body. `signature_name` is empty for the default; `root` is the whole JSON object."""
+    """A parsed body. `signature_name` is empty for the default; `root` is the whole JSON object.
+
+    `dense` is what the fast path read, None where it did not; then `root` stays empty until `exact` is asked.
+    """
 
     signature_name: str
     root: Mapping[str, Any]
+    body: bytes = b""
+    dense: Mapping[str, DenseValue] | None = None
 
     @property
     def row(self) -> bool:
         """Whether the request, and so the response, is in row format (`instances`) instead of columns (`inputs`)."""
-        return "instances" in self.root
+        return "instances" in (self.root if self.dense is None else self.dense)
+
+    def exact(self) -> RestPredict:
+        """This request as the exact path reads it."""
+        return self if self.dense is None else RestPredict(self.signature_name, parse_object(self.body))
 
 
 def parse_predict_body(body: bytes) -> RestPredict:
     """Parse a body as far as that is possible without the signature. Raises InvalidArgument."""
+    dense = parse_dense(body)
+    if dense is not None and isinstance(name := dense.get("signature_name", ""), str):
+        return RestPredict(name, {}, body, dense)
     root = parse_object(body)
     return RestPredict(signature_name(root), root)
 
@@ -46,13 +59,36 @@ def tensors(request: RestPredict, inputs: Sequence[TensorRoute]) -> dict[str, Te
 
     Raises InvalidArgument with TF Serving's sentences, Unimplemented where columns ask for a dtype without a JSON form.
     """
-    root = request.root
     if not inputs:
         raise InvalidArgument(f"Failed to get input map for signature: {request.signature_name or 'DEFAULT'}")
+    types = {route.alias: route.dtype for route in inputs}
+    dense = None if request.dense is None else _from_dense(request.dense, types)
+    return _exact_tensors(request.exact().root, types) if dense is None else dense
+
+
+def _from_dense(root: Mapping[str, DenseValue], types: Mapping[str, int]) -> dict[str, Tensor] | None:
+    """The tensors of a body that the fast path read; None where the exact path has to look at it."""
+    values = [root[key] for key in ("instances", "inputs") if key in root]
+    if len(values) != 1:
+        return None
+    [value] = values
+    if isinstance(value, DenseNumbers):
+        value = {next(iter(types)): value} if len(types) == 1 else {}
+    elif isinstance(value, str) or "instances" in root:
+        return None
+    result = {}
+    for alias, dtype in types.items():
+        tensor = value[alias].tensor(dtype) if alias in value else None
+        if tensor is None:
+            return None
+        result[alias] = tensor
+    return result
+
+
+def _exact_tensors(root: Mapping[str, Any], types: Mapping[str, int]) -> dict[str, Tensor]:
     if "instances" not in root and "inputs" not in root:
         raise InvalidArgument("Missing 'inputs' or 'instances' key")
-    types = {route.alias: route.dtype for route in inputs}
-    if not request.row:
+    if "instances" not in root:
         return _from_columns(root["inputs"], types)
     instances = root["instances"]
     problem = _problem(root, instances)

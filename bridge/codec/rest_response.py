@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 from google.protobuf import json_format
 
-from bridge.codec.base64_text import encode_base64
 from bridge.codec.inference_results import Classifications, Regressions
 from bridge.codec.json_text import INDENT, quote
 from bridge.codec.numbers import float_texts
-from bridge.codec.string_tensor import unframe
 from bridge.codec.tensor import Tensor
+from bridge.codec.tensor_text import column_text, row_texts, rows_text
 from bridge.errors import InvalidArgument
 from bridge.serving.routes import VersionStatus
 from model_repo_sync.protos.tensorflow import meta_graph_pb2
 from model_repo_sync.protos.tensorflow_serving import get_model_metadata_pb2
-from model_repo_sync.runner.tensorflow_engine import dtypes
 
-_FLOATS = (1, 2)
-_INTEGERS = (3, 4, 5, 6, 9, 22, 23)
-_BOOL = 10
-_BYTES_SUFFIX = "_bytes"
+_INDENT = INDENT.encode()
 
 
 def predict_json(outputs: Sequence[tuple[str, Tensor]], row: bool) -> bytes:
@@ -36,20 +30,18 @@ def predict_json(outputs: Sequence[tuple[str, Tensor]], row: bool) -> bytes:
     """
     if not outputs:
         raise InvalidArgument("Cannot convert empty tensor map to JSON")
-    text = _predictions(outputs) if row else _outputs(outputs)
-    return text.encode("utf-8", "surrogateescape")
+    return _predictions(outputs) if row else _outputs(outputs)
 
 
-def _predictions(outputs: Sequence[tuple[str, Tensor]]) -> str:
+def _predictions(outputs: Sequence[tuple[str, Tensor]]) -> bytes:
     batch = _batch_size(outputs)
     if len(outputs) == 1:
-        rows = _row_texts(*outputs[0], level=2)
-        body = f"{', '.join(rows)}\n{INDENT}"
+        body = rows_text(*outputs[0], level=2)
     else:
-        columns = [(quote(alias), _row_texts(alias, tensor, level=3)) for alias, tensor in outputs]
+        columns = [(quote(alias).encode(), row_texts(alias, tensor, level=3)) for alias, tensor in outputs]
         rows = [_object([(alias, texts[index]) for alias, texts in columns], 2) for index in range(batch)]
-        body = f"{_lines(rows, 2)}\n{INDENT}"
-    return _object([('"predictions"', f"[{body}]" if batch else "[]")], 0)
+        body = _lines(rows, 2)
+    return _object([(b'"predictions"', b"[%b\n%b]" % (body, _INDENT) if batch else b"[]")], 0)
 
 
 def _batch_size(outputs: Sequence[tuple[str, Tensor]]) -> int:
@@ -65,67 +57,21 @@ def _batch_size(outputs: Sequence[tuple[str, Tensor]]) -> int:
     return batch
 
 
-def _row_texts(alias: str, tensor: Tensor, level: int) -> list[str]:
-    """The text of each row, nested lists on one line. `level` counts the containers that are open around a row."""
-    dims = tensor.shape[1:]
-    texts = _element_texts(alias, tensor, level + len(dims))
-    for axis in reversed(range(len(dims))):
-        texts = [f"[{', '.join(group)}]" for group in _grouped(texts, dims[axis], prod(tensor.shape[: axis + 1]))]
-    return texts
-
-
-def _outputs(outputs: Sequence[tuple[str, Tensor]]) -> str:
+def _outputs(outputs: Sequence[tuple[str, Tensor]]) -> bytes:
     if len(outputs) == 1:
-        return _object([('"outputs"', _column_text(*outputs[0], level=1))], 0)
-    columns = [(quote(alias), _column_text(alias, tensor, level=2)) for alias, tensor in outputs]
-    return _object([('"outputs"', _object(columns, 1))], 0)
+        return _object([(b'"outputs"', column_text(*outputs[0], level=1))], 0)
+    columns = [(quote(alias).encode(), column_text(alias, tensor, level=2)) for alias, tensor in outputs]
+    return _object([(b'"outputs"', _object(columns, 1))], 0)
 
 
-def _column_text(alias: str, tensor: Tensor, level: int) -> str:
-    """A whole tensor, each element on a line of its own."""
-    shape = tensor.shape
-    texts = _element_texts(alias, tensor, level + len(shape))
-    for axis in reversed(range(len(shape))):
-        inside = level + axis
-        texts = [
-            f"[{_lines(group, inside + 1)}\n{INDENT * inside}]" if group else "[]"
-            for group in _grouped(texts, shape[axis], prod(shape[:axis]))
-        ]
-    return texts[0]
+def _lines(items: Sequence[bytes], level: int) -> bytes:
+    indent = b"\n" + _INDENT * level
+    return indent + (b"," + indent).join(items)
 
 
-def _grouped(texts: list[str], size: int, count: int) -> list[list[str]]:
-    return [texts[index * size : (index + 1) * size] for index in range(count)]
-
-
-def _lines(items: Sequence[str], level: int) -> str:
-    indent = f"\n{INDENT * level}"
-    return indent + f",{indent}".join(items)
-
-
-def _object(members: Sequence[tuple[str, str]], level: int) -> str:
-    return f"{{{_lines([f'{key}: {value}' for key, value in members], level + 1)}\n{INDENT * level}}}"
-
-
-def _element_texts(alias: str, tensor: Tensor, level: int) -> list[str]:
-    """The JSON token of every element; `level` counts the containers that are open around each."""
-    if not prod(tensor.shape):
-        return []
-    if tensor.dtype == dtypes.DT_STRING:
-        items = unframe(tensor.data)
-        if alias.endswith(_BYTES_SUFFIX):
-            return [_object([('"b64"', quote(encode_base64(item)))], level) for item in items]
-        return [quote(item.decode("utf-8", "surrogateescape")) for item in items]
-    if tensor.dtype not in (*_FLOATS, *_INTEGERS, _BOOL):
-        raise InvalidArgument(f"Failed to write JSON value for tensor type: {dtypes.name(tensor.dtype)}")
-    values = np.frombuffer(tensor.data, dtypes.DTYPES[tensor.dtype].numpy)
-    if tensor.dtype in _FLOATS:
-        return float_texts(values)
-    return ["true" if value else "false" for value in values.tolist()] if tensor.dtype == _BOOL else _integers(values)
-
-
-def _integers(values: np.ndarray[Any, Any]) -> list[str]:
-    return list(map(str, values.tolist()))
+def _object(members: Sequence[tuple[bytes, bytes]], level: int) -> bytes:
+    lines = _lines([b"%b: %b" % member for member in members], level + 1)
+    return b"{%b\n%b}" % (lines, _INDENT * level)
 
 
 def results_json(result: Classifications | Regressions) -> bytes:
@@ -137,7 +83,7 @@ def results_json(result: Classifications | Regressions) -> bytes:
         texts, end = float_texts(np.array(result.values, np.float32)), ""
     else:
         texts, end = [_classes(row) for row in result.rows], f"\n{INDENT}"
-    return _object([('"results"', f"[{', '.join(texts)}{end}]")], 0).encode("utf-8", "surrogateescape")
+    return _object([(b'"results"', _utf8(f"[{', '.join(texts)}{end}]"))], 0)
 
 
 def _classes(row: Sequence[tuple[bytes, float]]) -> str:
@@ -146,9 +92,13 @@ def _classes(row: Sequence[tuple[bytes, float]]) -> str:
     return f"[{', '.join([f'[{label}, {score}]' for label, score in zip(labels, scores, strict=True)])}]"
 
 
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
 def error_json(message: str) -> bytes:
     """The body of an error response."""
-    return _object([('"error"', quote(message))], 0).encode("utf-8", "surrogateescape")
+    return _object([(b'"error"', _utf8(quote(message)))], 0)
 
 
 def status_json(statuses: Sequence[VersionStatus]) -> bytes:
