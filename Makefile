@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help environment protos serve demo test test-fast check format docs bench gpu-check clean
+.PHONY: help environment protos serve demo test test-fast check format docs lock bench gpu-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -29,6 +29,9 @@ $(INSTALLED): | .ci/environment
 	@sh .ci/environment $(VENV)
 	@rm -f $(VENV)/.installed-*
 	@touch $@
+
+lock: $(INSTALLED) ## write the versions of .venv to constraints.txt
+	@$(BIN)/python .ci/lock.py
 
 protos: $(PROTOS) ## generate the protocol buffers' modules
 
