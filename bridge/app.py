@@ -44,6 +44,7 @@ from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observers
 from bridge.serving.routes import VersionState
+from bridge.serving.runners import Runners
 from bridge.settings import Settings, describe
 from bridge.state_dir import StateDir
 from bridge.telemetry import grpc_health
@@ -53,9 +54,10 @@ from bridge.telemetry.record_files import RecordFiles
 from bridge.telemetry.request_log import RequestLog
 from bridge.telemetry.state import StateCollector
 from bridge.tfserving import ssl_config
+from bridge.tfserving.batching_metrics import BatchingMetrics
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.metrics import ServingMetrics
-from bridge.tfserving.metrics_page import metrics_page
+from bridge.tfserving.metrics_page import MetricsPage, metrics_path
 from bridge.tfserving.reload import reloader
 from bridge.tfserving.rest_server import RestServer
 from bridge.tfserving.session_bundle import SessionBundle, session_bundle
@@ -126,8 +128,7 @@ class Application:
             logger.warning("%s", sentence)
         tls = ssl_config.read(settings.ssl_config_file) if settings.ssl_config_file else None
         arguments = channel_arguments(settings.grpc_channel_arguments)
-        serving_metrics = ServingMetrics()
-        page = metrics_page(settings.monitoring_config_file, serving_metrics.page) if settings.rest_api_port else None
+        page_path = metrics_path(settings.monitoring_config_file) if settings.rest_api_port else None
         triton = None if settings.triton_url else start_embedded(settings, self._state)
         if triton is not None:
             self._parts.on_close(triton.stop)
@@ -141,6 +142,7 @@ class Application:
 
         recorder = Recorder(thread.call)
         observations = Observations(registry, recorder)
+        serving_metrics = ServingMetrics()
         plane = self._control_plane(registry.deployment_id, observations, bundle, serving_metrics)
         plane.expect(_served(left))
         view = RoutesView()
@@ -156,7 +158,8 @@ class Application:
 
         metrics = Metrics(StateCollector(plane, recorder, registry))
         observers = Observers([serving_metrics, self._request_log(view, bundle, serving_metrics)])
-        core = InferenceCore(view, self._legs(metrics), plane, self._inference_settings(), observers)
+        legs = self._legs(metrics)
+        core = InferenceCore(view, legs, plane, self._inference_settings(), observers)
         core.start()
         self._parts.on_close(core.close)
         self._parts.spawn(recorder.run(), "recorder")
@@ -172,6 +175,7 @@ class Application:
         if self._models_first and not await self._before_stop(wait_for_models(plane)):
             return
         health = HealthService(HEALTH_NAMES)
+        batching_metrics = BatchingMetrics(Runners(view, legs) if bundle.batching else None, serving_metrics)
         client_ports = ClientPorts(
             settings,
             GrpcServer(
@@ -190,7 +194,7 @@ class Application:
                 threads=settings.rest_api_num_threads,
                 cors=settings.rest_api_enable_cors_support,
                 tls=tls.ssl_context() if tls else None,
-                page=page,
+                page=MetricsPage(page_path, batching_metrics.page) if page_path else None,
                 observe=metrics.requests("rest"),
             ),
             rest_optional=self._models_first,

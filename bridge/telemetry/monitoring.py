@@ -132,11 +132,11 @@ class Histogram(Metric[_Observations]):
         self._bounds = tuple(bounds)
         self._printed = (*map(number, bounds), "+Inf")
 
-    def observe(self, value: float, *values: str) -> None:
+    def observe(self, value: float, *values: str, times: int = 1) -> None:
         cell = self._cell(values)
         if cell is not None:
-            cell.counts[bisect_right(self._bounds, value)] += 1
-            cell.sum += value
+            cell.counts[bisect_right(self._bounds, value)] += times
+            cell.sum += value * times
 
     def _new_cell(self) -> _Observations:
         return _Observations(len(self._printed))

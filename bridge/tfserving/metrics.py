@@ -37,6 +37,8 @@ class ServingMetrics:
         self._warmup_records = Counter(f"{SERVING}/model_warmup_records_read", path)
         self._load_attempts = Counter(f"{LOADING}/load_attempt_count", path)
         self._load_latency = Counter(f"{LOADING}/load_latency", ("model_path",))
+        self._batches = Counter(f"{BATCHING}/wrapped_run_count")
+        self._batch_size = Histogram(f"{BATCHING}/processed_batch_size", (), exponential(1, 2, 14))
         self._monitoring = Monitoring(
             [
                 self._requests,
@@ -51,10 +53,10 @@ class ServingMetrics:
                 self._load_latency,
                 TextGauge(f"{SERVING}/mlmd_map", (*model, "version")),
                 Histogram(f"{BATCHING}/queuing_latency", ("thread_pool_name",), exponential(100, 1.2, 52)),
-                Counter(f"{BATCHING}/wrapped_run_count"),
+                self._batches,
+                self._batch_size,
                 Histogram(f"{BATCHING}/padding_size", ("execution_batch_size",), exponential(1, 2, 14)),
                 Histogram(f"{BATCHING}/input_batch_size", (), exponential(1, 2, 14)),
-                Histogram(f"{BATCHING}/processed_batch_size", (), exponential(1, 2, 14)),
             ]
         )
 
@@ -94,6 +96,11 @@ class ServingMetrics:
         """A load of the SavedModel at `path` succeeded, or failed for the model's reasons."""
         self._load_attempts.add(path, "success" if succeeded else "fail")
         self._load_latency.add(path, by=_micros(seconds))
+
+    def batched(self, rows: int, times: int) -> None:
+        """Batches of `rows`, padding included, ran."""
+        self._batches.add(by=times)
+        self._batch_size.observe(rows, times=times)
 
     def warmed(self, path: str, status: str, records: int, seconds: float) -> None:
         """The warmup of the SavedModel at `path` read `records` records; `status` is its whole status as a text."""

@@ -87,7 +87,7 @@ class RestApp:
         if method not in _METHODS:
             return _html(HTTPStatus.NOT_IMPLEMENTED)
         if self._page is not None and self._page.serves(target):
-            return self._page.reply(target)
+            return await self._page.reply(target)
         if not is_api(target):
             return _html(HTTPStatus.NOT_FOUND)
         reply = await self._answer(method, target, dict(scope["headers"]), body)

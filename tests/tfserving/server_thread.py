@@ -15,6 +15,7 @@ from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observers
 from bridge.serving.routes import Routes
 from bridge.telemetry.observers import RequestObserver
+from bridge.tfserving.batching_metrics import BatchingMetrics
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.tfserving.metrics_page import DEFAULT_PATH, MetricsPage
@@ -88,7 +89,7 @@ class ServerThread:
             self.core,
             timeout_in_ms=timeout_in_ms,
             cors=cors,
-            page=MetricsPage(DEFAULT_PATH, metrics.page) if page else None,
+            page=MetricsPage(DEFAULT_PATH, BatchingMetrics(None, metrics).page) if page else None,
             observe=self._observer("rest"),
         )
         self.address = f"127.0.0.1:{await self._grpc.start('127.0.0.1:0')}"

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.errors import BridgeError, Code
 from bridge.tfserving.metrics import ServingMetrics
-from bridge.tfserving.metrics_page import DEFAULT_PATH, MetricsPage, metrics_page
+from bridge.tfserving.metrics_page import DEFAULT_PATH, metrics_path
 from tests.support.official_client import OfficialClient
 from tests.tfserving.conftest import half_plus_two, request
 from tests.tfserving.server_thread import ServerThread
@@ -208,11 +208,11 @@ def test_other_paths_are_not_found(fresh: ServerThread, target: str) -> None:
 def test_monitoring_config(tmp_path: Path, text: str, path: str | None) -> None:
     file = tmp_path / "monitoring.config"
     file.write_text(f"{text}\n# a comment\n")
-    assert metrics_page(str(file), bytes) == (MetricsPage(path, bytes) if path else None)
+    assert metrics_path(str(file)) == path
 
 
 def test_no_monitoring_config() -> None:
-    assert metrics_page("", bytes) is None
+    assert metrics_path("") is None
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_bad_monitoring_config(tmp_path: Path, content: str | None, code: Code, 
     if content is not None:
         file.write_text(content)
     with pytest.raises(BridgeError) as caught:
-        metrics_page(str(file), bytes)
+        metrics_path(str(file))
     assert (caught.value.code, caught.value.message) == (code, sentence.format(path=file))
 
 
