@@ -108,7 +108,6 @@ class ModelRoute:
     """Versions that do not serve yet after a start of the server, and that requests wait for."""
     unread: bool = False
     """True until the server looked for versions for the first time: every request waits."""
-
     logging: LoggingRoute | None = None
     """None where no request is logged."""
 
