@@ -24,6 +24,7 @@ from bridge.instances import Instances, device, start_embedded
 from bridge.lifecycle import source_config
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.first_load import wait_for_models
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.leases import RouterLeases
@@ -64,12 +65,15 @@ from bridge.tfserving.session_bundle import SessionBundle, session_bundle
 from bridge.tfserving.ssl_config import ServerTls
 from bridge.triton.leg import open_leg
 from bridge.triton.metered_leg import MeteredLeg
+from model_repo_sync.batching import Batching
+from model_repo_sync.source_cache import SourceCache
 from model_repo_sync.triton_config import RunnerOptions
 
 logger = logging.getLogger(__name__)
 
 SCAN_THREADS = 8
 LOAD_THREADS = 4
+STORE_THREADS = 8
 FLUSH_SECONDS = 5.0
 HEALTH_NAMES = ("", "ModelService", "PredictionService")
 """TF Serving's, which are not the full names of its services."""
@@ -97,7 +101,8 @@ class Application:
         self._models_first = models_first
         self._state = state or StateDir(settings.state_dir)
         self._scans = ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="scan")
-        self._work = ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="load")
+        self._work = ThreadPoolExecutor(max(LOAD_THREADS, settings.load_concurrency), thread_name_prefix="load")
+        self._store_work = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="store")
         self._parts = Parts(self._part_failed)
         self._stop = asyncio.Event()
         self._cause = "the start failed"
@@ -117,6 +122,7 @@ class Application:
             await self._parts.close()
             self._scans.shutdown(wait=False, cancel_futures=True)
             self._work.shutdown(wait=False, cancel_futures=True)
+            self._store_work.shutdown(wait=False, cancel_futures=True)
             self._state.release()
         if self._failed:
             raise Internal(f"{self._failed} failed; the log says more.")
@@ -237,7 +243,9 @@ class Application:
             queue_size=settings.runner_queue_size,
             device=device(settings),
             session=bundle.session_config.SerializeToString(),
+            batching=Batching(bundle.batching, bundle.per_model_batching) if bundle.batching is not None else None,
         )
+        downloads = Downloads(SourceCache(self._sources_path(deployment)), self._store_work)
 
         def loader(fleet: Fleet) -> Loader:
             return Loader(
@@ -246,6 +254,7 @@ class Application:
                 self._work,
                 max_retries=settings.max_num_load_retries,
                 retry_interval=settings.load_retry_interval,
+                downloads=downloads,
                 on_trouble=observations.trouble,
                 on_attempt=serving_metrics.loaded,
             )
@@ -258,7 +267,13 @@ class Application:
             observations,
             source_config.rules(settings),
             self._scans,
+            downloads,
         )
+
+    def _sources_path(self, deployment: str) -> Path:
+        """Downloads lie on the file system of the model repository, so that they can be linked into it."""
+        remote = next(iter(self._settings.triton_repository), "").partition("=")[0]
+        return Path(remote, ".sources", deployment) if remote else self._state.sources_path
 
     async def _open_admin(self, operations: Operations, health: Health, metrics: Metrics) -> dict[str, int]:
         settings = self._settings

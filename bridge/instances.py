@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 
-from bridge.errors import InvalidArgument
+from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.instance import InstanceController, InstanceLimits
@@ -25,6 +25,9 @@ EMBEDDED = "embedded"
 EXIT_SECONDS = 3
 """The request path has drained before Triton is told to end, so it has nothing to wait for but dead runners."""
 
+SPARE_LOAD_THREADS = 2
+"""Triton up to 25.08 can lose load threads for good; these keep the others going for a while."""
+
 Check = Callable[[TritonInstance], Awaitable[None]]
 
 
@@ -39,7 +42,12 @@ def device(settings: Settings) -> devices.Device:
 def start_embedded(settings: Settings, state: StateDir) -> EmbeddedTriton:
     """Start a child on the main thread; `state` is held. Everything else can be prepared while it comes up."""
     gpu = device(settings).kind is devices.DeviceKind.GPU
-    triton = EmbeddedTriton(state, settings=EmbeddedSettings(gpu=gpu, exit_timeout=EXIT_SECONDS))
+    triton = EmbeddedTriton(
+        state,
+        settings=EmbeddedSettings(
+            gpu=gpu, exit_timeout=EXIT_SECONDS, load_threads=settings.load_concurrency + SPARE_LOAD_THREADS
+        ),
+    )
     triton.start()
     return triton
 
@@ -73,19 +81,32 @@ class Instances:
         return EmbeddedSupervisor(triton, controller, connect)
 
     def add_remote(self) -> None:
-        """Every instance of --triton_url, paired by position with its HTTP address and its repository."""
+        """Every instance of --triton_url, paired by position with its HTTP address and its repository.
+
+        Raises FailedPrecondition for a repository that cannot be used.
+        """
         settings = self._settings
         repositories: dict[str, ModelRepository] = {}
         for position, url in enumerate(settings.triton_url):
             path = settings.triton_repository[position if len(settings.triton_repository) > 1 else 0]
             local, _, seen = path.partition("=")
             if local not in repositories:
-                repositories[local] = ModelRepository(local, self._deployment, settings.model_transfer)
-                _remove_left_probes(repositories[local])
+                repositories[local] = self._open_repository(local)
             route = self._route(url, settings.triton_http_url[position] if settings.triton_http_url else "")
             self._observations.instance_placed(route, f"deployment {self._deployment}")
             controller = self._add(url, repositories[local], _prober(repositories[local], seen or local))
             controller.attach(TritonInstance.connect(route), route)
+
+    def _open_repository(self, path: str) -> ModelRepository:
+        try:
+            repository = ModelRepository(path, self._deployment, self._settings.model_transfer)
+            _remove_left_probes(repository)
+        except OSError as error:
+            raise FailedPrecondition(
+                f"The model repository {path} cannot be used: {error.strerror}. "
+                "Give --triton_repository a directory that the bridge may write."
+            ) from error
+        return repository
 
     def _add(self, name: str, repository: ModelRepository, check: Check) -> InstanceController:
         limits = InstanceLimits(

@@ -55,6 +55,9 @@ class Settings:
     file_system_poll_wait_seconds: int = setting(
         1, "seconds between two looks at the base paths; 0 looks exactly once, a negative number never"
     )
+    object_store_poll_wait_seconds: int = setting(
+        30, "least seconds between two looks at a base path in an object store, whose listings cost money"
+    )
     reload_timeout_seconds: int = setting(
         600, "how long a configuration sent by a client may take to load its new models; 0 means for ever"
     )
@@ -65,7 +68,7 @@ class Settings:
         False, "refuse to start or to reload when a configured model has no version"
     )
     allowed_base_paths: str = setting(
-        "", "comma-separated directories that every base path has to lie in; empty allows all"
+        "", "comma-separated directories and URLs that every base path has to lie in; empty allows all"
     )
     allowed_request_log_paths: str = setting(
         "", "comma-separated directories that every logging_config has to write to; empty allows all"

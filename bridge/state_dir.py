@@ -35,7 +35,8 @@ class ServerRecord:
 class StateDir:
     """One state directory. `acquire` makes it this process's own until `release` or the process's end.
 
-    Layout: `lock` (flock, pid inside), `server.json`, `bridge.db`, `repository/`, `backends/`, `triton/`, `triton.log`.
+    Layout: `lock` (flock, pid inside), `server.json`, `bridge.db`, `repository/`, `sources/`, `backends/`, `triton/`,
+    `triton.log`.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -67,6 +68,11 @@ class StateDir:
     def repository_path(self) -> Path:
         """The model repository of the embedded Triton."""
         return self.path / "repository"
+
+    @property
+    def sources_path(self) -> Path:
+        """Copies of version directories that lie in object stores."""
+        return self.path / "sources"
 
     @property
     def backends_path(self) -> Path:

@@ -6,6 +6,7 @@ restarts too, and the SavedModel's fingerprint follows the content.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -73,7 +74,7 @@ class SourceCache:
         store = self.store(base)
         files = store.files(directory)
         if not files:
-            raise FileNotFoundError(f"{url}; No such file or directory")
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
         copy = self._copy(store.url, directory)
         with self._locked(copy):
             self._check_space(copy, files)
@@ -82,6 +83,11 @@ class SourceCache:
             _remove_others(copy, files)
             shutil.rmtree(copy.with_name(f"{directory}{_PARTS}"), ignore_errors=True)
         return os.fspath(copy)
+
+    def path_of(self, url: str) -> str:
+        """Where the copy of a version directory lies, or would lie."""
+        base, _, directory = url.rpartition("/")
+        return os.fspath(self._place(base) / directory)
 
     def hold(self, path: str) -> None:
         """Keep the copy at `path` until a `release` for each hold."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,7 @@ from bridge.lifecycle.source_config import model_configs
 from bridge.registry.records import ModelSpec
 from bridge.settings import Settings
 from model_repo_sync.config_files import ConfigFileError, parse_model_config
+from model_repo_sync.object_store import local_path
 from model_repo_sync.policy import from_proto
 from model_repo_sync.protos.tensorflow_serving.model_server_config_pb2 import (
     TENSORFLOW,
@@ -52,7 +54,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Rules:
-    """`allowed_base_paths` are directories that every base path has to lie in, none for anywhere; so are
+    """`allowed_base_paths` are directories, or URLs, that every base path has to lie in, none for anywhere; so are
     `allowed_log_paths` for logged requests.
 
     `unavailable_labels` lets a new label point at a version that does not serve yet, as
@@ -167,12 +169,21 @@ def _check_base_paths(configs: Iterable[ModelConfig], allowed: Collection[str]) 
             raise InvalidArgument(
                 f"Expected model {config.name} to have an absolute path or URI; got base_path()={path}"
             )
-        if allowed and not any(_lies_in(os.path.realpath(path), root) for root in allowed):
+        if allowed and not any(_lies_in(_real(path), root) for root in allowed):
             raise InvalidArgument(f"base path {path} of model {config.name} lies outside --allowed_base_paths")
 
 
 def _directories(setting: str) -> tuple[str, ...]:
-    return tuple(os.path.realpath(directory) for directory in setting.split(",") if directory)
+    return tuple(_real(directory) for directory in setting.split(",") if directory)
+
+
+def _real(path: str) -> str:
+    """A path as it can be compared: links and `..` resolved, a URL's scheme and bucket as they are meant."""
+    local = local_path(path)
+    if local is not None:
+        return os.path.realpath(local)
+    kind, _, place = path.partition("://")
+    return f"{kind.lower()}://{posixpath.normpath(place)}"
 
 
 def _lies_in(path: str, root: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from bridge.errors import BridgeError, NotFound
 from bridge.lifecycle.awaited import AwaitedVersions
 from bridge.lifecycle.configuration import PLATFORM
+from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader, Wish
@@ -45,6 +46,7 @@ class ControlPlane:
         observations: Observations,
         rules: SourceRules,
         executor: Executor,
+        downloads: Downloads,
     ) -> None:
         self.fleet = fleet
         self.leases = leases
@@ -54,6 +56,7 @@ class ControlPlane:
         self._observations = observations
         self._rules = rules
         self._executor = executor
+        self._downloads = downloads
         self._managers: dict[str, ModelManager] = {}
         self._sources: dict[str, ModelSource] = {}
         self._source_tasks: dict[str, asyncio.Task[None]] = {}
@@ -87,6 +90,10 @@ class ControlPlane:
             self._managers[name].set_labels(record.labels, at_once=labels_at_once)
         self.publisher.configured = True
         self.publisher.publish_soon()
+        self.spawn(
+            self._downloads.forget_other_bases([source.base_path for source in self._sources.values()]),
+            "removal of old downloads",
+        )
 
     # Trials: models that serve before they are wanted for good
 
@@ -204,6 +211,9 @@ class ControlPlane:
 
     # Surroundings: what a model's manager asks
 
+    async def reserve(self, model: str, version: int, path: str) -> None:
+        await self._loader.reserve(model, version, path)
+
     async def load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
         return await self._loader.load(model, version, path, wish)
 
@@ -216,6 +226,7 @@ class ControlPlane:
         instances = self.fleet.instances_with(servable.triton_name)
         await self.fleet.unload(servable)
         self._observations.unloaded(servable, instances)
+        await self._loader.release(servable)
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:
         return self.fleet.instances_with(triton_name)
@@ -275,6 +286,7 @@ class ControlPlane:
             policy,
             self._rules,
             self._executor,
+            self._downloads,
             on_problem=self._observations.problem,
             on_look=lambda: self._progress.set(),
         )

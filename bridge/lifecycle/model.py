@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 class Surroundings(Protocol):
     """What a model's manager needs of the control plane."""
 
+    async def reserve(self, model: str, version: int, path: str) -> None:
+        """Make sure that a load can begin. Raises BridgeError when the version ends in error before it loads."""
+
     async def load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
         """Load a first copy. Raises BridgeError when the version ends in error."""
 
@@ -193,8 +196,9 @@ class ModelManager:
         return [Candidate(item.version, item.phase, item.aspired) for item in self._managed.values()]
 
     async def _load(self, managed: _Managed) -> None:
-        self._observe(managed, VersionState.LOADING)
         try:
+            await self._surroundings.reserve(self.name, managed.version, managed.path)
+            self._observe(managed, VersionState.LOADING)
             servable = await self._surroundings.load(self.name, managed.version, managed.path, managed.wish)
         except BridgeError as error:
             self._failed(managed, error)

@@ -8,11 +8,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
+from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.model import ModelManager
 from bridge.lifecycle.source_config import SourceRules
+from model_repo_sync.object_store import local_path
 from model_repo_sync.policy import Policy, Specific, aspired
 from model_repo_sync.policy import scan as scan_for
-from model_repo_sync.sources import BasePathError, Scan, Scanner, VersionDirectory, parse_version
+from model_repo_sync.sources import BasePathError, Scan, VersionDirectory, parse_version
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class ModelSource:
         policy: Policy,
         rules: SourceRules,
         executor: Executor,
+        downloads: Downloads,
         *,
         on_problem: ProblemListener,
         on_look: Callable[[], None],
@@ -50,9 +53,10 @@ class ModelSource:
         self._manager = manager
         self._rules = rules
         self._executor = executor
+        self._downloads = downloads
         self._on_problem = on_problem
         self._on_look = on_look
-        self._scanner = Scanner()
+        self._scanner = downloads.scanner()
         self._kick = asyncio.Event()
 
     def change(self, base_path: str, policy: Policy, rules: SourceRules) -> None:
@@ -69,9 +73,8 @@ class ModelSource:
         if self._rules.poll_wait >= 0:
             await self.look()
         while True:
-            wait = self._rules.poll_wait
             try:
-                await asyncio.wait_for(self._kick.wait(), wait if wait > 0 else None)
+                await asyncio.wait_for(self._kick.wait(), self._rules.pause(self.base_path))
             except TimeoutError:
                 pass
             self._kick.clear()
@@ -82,15 +85,18 @@ class ModelSource:
         base_path, policy = self.base_path, self.policy
         self.missing = False
         loop = asyncio.get_running_loop()
+        executor = self._executor if local_path(base_path) is not None else self._downloads.executor
         try:
-            scan = await loop.run_in_executor(self._executor, scan_for, self._scanner, base_path, policy)
+            scan = await loop.run_in_executor(executor, scan_for, self._scanner, base_path, policy)
         except BasePathError as error:
             self.missing = True
             sentence = f"Could not find base path {base_path} for servable {self._manager.name}: {error.reason}"
             self._report({base_path: sentence})
             self._manager.unreadable()
         except OSError as error:
-            self._report({base_path: f"Could not read base path {base_path} of {self._manager.name}: {error}"})
+            self._report(
+                {base_path: f"Could not read base path {base_path} of {self._manager.name}: {error.strerror or error}"}
+            )
             self._manager.unreadable()
         except Exception as error:
             # A fault of ours must not end the polling: the next version may be readable again.

@@ -6,13 +6,14 @@ ModelConfigList cannot.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bridge.errors import InvalidArgument, NotFound
+from bridge.errors import InvalidArgument, NotFound, Unavailable
 from bridge.registry.records import ModelSpec
 from bridge.settings import Settings
-from model_repo_sync import sources
+from model_repo_sync import object_store, sources
 from model_repo_sync.policy import aspired, from_json
 from model_repo_sync.protos.tensorflow_serving.file_system_storage_path_source_pb2 import (
     FileSystemStoragePathSourceConfig,
@@ -25,13 +26,24 @@ from model_repo_sync.protos.text import TextFormatError, from_text
 class SourceRules:
     """How base paths are watched.
 
-    `poll_wait` is in seconds, as TF Serving's --file_system_poll_wait_seconds: 0 looks once, negative never.
+    `poll_wait` is in seconds, as TF Serving's --file_system_poll_wait_seconds: 0 looks once, negative never. Object
+    stores are looked at every `store_poll_wait` seconds where that is longer: their listings cost money.
     `keep_when_empty` keeps what serves when nothing is found, `fail_when_empty` refuses a start or reload then.
     """
 
     poll_wait: float
     keep_when_empty: bool
     fail_when_empty: bool = False
+    store_poll_wait: float = 0
+
+    def pause(self, base_path: str) -> float | None:
+        """Seconds from one look at a base path to the next, None for no further one."""
+        if self.poll_wait <= 0:
+            return None
+        if object_store.local_path(base_path) is not None:
+            return self.poll_wait
+        # Many models in one store should not all ask it at the same moment.
+        return max(self.poll_wait, self.store_poll_wait * random.uniform(0.9, 1.1))
 
 
 def rules(settings: Settings, text: str = "") -> SourceRules:
@@ -42,11 +54,13 @@ def rules(settings: Settings, text: str = "") -> SourceRules:
             settings.file_system_poll_wait_seconds,
             settings.servable_versions_always_present,
             settings.fail_if_zero_versions_at_startup,
+            settings.object_store_poll_wait_seconds,
         )
     return SourceRules(
         config.file_system_poll_wait_seconds,
         config.servable_versions_always_present,
         config.servable_versions_always_present or config.fail_if_zero_versions_at_startup,
+        settings.object_store_poll_wait_seconds,
     )
 
 
@@ -70,6 +84,10 @@ def check_versions(models: Iterable[ModelSpec]) -> None:
             scan = sources.scan_base_path(model.base_path)
         except sources.BasePathError as error:
             raise NotFound(f"Could not find base path {model.base_path} for servable {model.name}") from error
+        except OSError as error:
+            raise Unavailable(
+                f"Could not read base path {model.base_path} of {model.name}: {error.strerror or error}"
+            ) from error
         if not aspired(scan.versions, from_json(model.policy), model.name).versions:
             raise NotFound(f"Unable to find a numerical version path for servable {model.name} at: {model.base_path}")
 

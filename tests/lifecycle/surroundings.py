@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from bridge.errors import BridgeError
+from bridge.errors import BridgeError, Code
 from bridge.lifecycle.loader import Wish
 from bridge.lifecycle.model import ModelManager
 from bridge.lifecycle.servable import Servable
@@ -38,9 +38,14 @@ class FakeSurroundings:
         self.wishes: dict[int, Wish] = {}
         self.history: list[tuple[int, VersionState]] = []
         self.pinned: set[int] = set()
+        self.vanished: set[int] = set()
         self.epoch = 0
         self.manager = ModelManager("m", self)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def reserve(self, model: str, version: int, path: str) -> None:
+        if version in self.vanished:
+            raise BridgeError(f"{path} vanished", Code.NOT_FOUND)
 
     async def load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
         self.loads[version] = asyncio.get_running_loop().create_future()

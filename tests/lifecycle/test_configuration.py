@@ -155,6 +155,22 @@ def test_allowed_base_paths(tmp_path: Path, path: str, allowed: bool) -> None:
         assert "lies outside --allowed_base_paths" in configuration.error.message
 
 
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("s3://bucket/models/m", True), ("S3://bucket/models", True), ("s3://bucket/models/../other", False),
+        ("s3://bucket/modelsx", False), ("s3://bucket2/models/m", False), ("gs://bucket/models/m", False),
+        ("s3://bucket/./models//m/", True), ("file:///srv/m", True), ("file:///srv/../etc", False), ("/srv/m", True),
+        ("/bucket/models/m", False), ("file://bucket/models/m", False), ("memory://s3://bucket/models", False),
+        ("zip::s3://bucket/models/m", False), ("simplecache::file:///srv/m", False),
+    ],
+)  # fmt: skip
+def test_allowed_urls(path: str, allowed: bool) -> None:
+    configuration = given(Settings(model_base_path=path, allowed_base_paths="s3://bucket/models/,/srv"))
+    assert configuration is not None
+    assert (configuration.error is None) == allowed
+
+
 def test_the_file_wins_over_the_flags(tmp_path: Path) -> None:
     file = tmp_path / "models.config"
     file.write_text('model_config_list { config { name: "f" base_path: "/f" model_platform: "tensorflow" } }')

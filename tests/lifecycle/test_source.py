@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.source import ModelSource
 from bridge.lifecycle.source_config import SourceRules
 from model_repo_sync.policy import All, Latest, Policy, Specific
+from model_repo_sync.source_cache import TemporaryCache
 from model_repo_sync.sources import Scan
 from tests.lifecycle.surroundings import FakeSurroundings
 from tests.model_repo_sync.builders import saved_model, write
@@ -29,6 +31,7 @@ class Look:
             policy,
             SourceRules(poll_wait=1, keep_when_empty=keep),
             executor,
+            Downloads(TemporaryCache(), executor),
             on_problem=lambda model, path, sentence: self.told.append((path, sentence)),
             on_look=lambda: None,
         )

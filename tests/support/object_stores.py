@@ -44,7 +44,12 @@ def gcs_server() -> Iterator[dict[str, str]]:
     [port] = free_ports(1)
     command = [sys.executable, "-W", "ignore", "-m", "gcp_storage_emulator", "start", "--host=127.0.0.1"]
     with _serving([*command, f"--port={port}", "--in-memory"], port):
-        yield {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}", "FSSPEC_GS_TOKEN": "anon"}
+        yield {
+            "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}",
+            "FSSPEC_GS_TOKEN": "anon",
+            # The emulator has no gRPC, by which gcsfs would ask what kind of bucket it meets.
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        }
 
 
 class Bucket:
@@ -53,7 +58,7 @@ class Bucket:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self._fs: Any = open_file_system(url.partition("://")[0])
-        self._fs.mkdir(self._key(""))
+        self._fs.mkdir(self._fs._strip_protocol(self.url))
 
     def put(self, key: str, data: bytes) -> None:
         self._fs.pipe_file(self._key(key), data)
