@@ -10,14 +10,11 @@ Everything that it started has ended when the block is left.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import http.client
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,13 +26,13 @@ from typing import Any, NamedTuple, Self
 
 from tests.support import processes
 from tests.support.processes import Process
+from tests.support.tritonserver import DIE_WITH_PARENT, free_ports
 from tests.support.waiting import wait_for
 
 READY_SECONDS = 60.0
 END_SECONDS = 20.0
 STUB = "triton_python_backend_stub"
 READY = re.compile(r"^READY grpc=(\d+) rest=(\d+)$", re.MULTILINE)
-PR_SET_PDEATHSIG = 1
 
 
 class HttpAnswer(NamedTuple):
@@ -85,9 +82,14 @@ class BridgeServer:
         return found
 
     def launch(self) -> Self:
-        """Start without waiting for READY."""
+        """Start without waiting for READY.
+
+        Without a fork of this process: where it has gRPC channels, gRPC's threads may abort a forked child before it
+        becomes the server.
+        """
         assert self._process is None or self._process.poll() is not None, "the server runs already"
-        command = [str(Path(sys.executable).with_name("bridge")), "serve", f"--state_dir={self.state_dir}"]
+        command = [sys.executable, "-I", "-S", "-c", DIE_WITH_PARENT, str(os.getpid())]
+        command += [str(Path(sys.executable).with_name("bridge")), "serve", f"--state_dir={self.state_dir}"]
         command += [f"--{name}={port}" for name, port in self.ports.items()] + self.flags
         self._output.write_bytes(b"")
         with self._output.open("ab") as output, self.log.open("ab") as log:
@@ -97,7 +99,6 @@ class BridgeServer:
                 stdout=output,
                 stderr=log,
                 env=self._environment,
-                preexec_fn=_die_with_parent,
             )
         return self
 
@@ -237,17 +238,3 @@ class BridgeServer:
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the server was not started"
         return self._process
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-
-
-def _die_with_parent() -> None:
-    """A test session that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -146,13 +146,19 @@ class TritonServer:
 
     @classmethod
     def start(
-        cls, backends: Path, repository: Path, flags: Sequence[str] = (), environment: Mapping[str, str] | None = None
+        cls,
+        backends: Path,
+        repository: Path,
+        flags: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        ports: tuple[int, int] | None = None,
     ) -> TritonServer:
+        """Start and wait until it serves; `ports` are those of gRPC and HTTP, free ones without it."""
         directory = Path(tempfile.mkdtemp(prefix="triton_test_"))
         (directory / "cwd").mkdir()
         (directory / "lib").mkdir()
         repository.mkdir(parents=True, exist_ok=True)
-        grpc_port, http_port = free_ports(2)
+        grpc_port, http_port = ports or free_ports(2)
         shm_prefix = f"bridge_test_{uuid.uuid4().hex[:8]}_"
         command = [
             str(wheel_directory() / "bin/tritonserver"),
