@@ -15,6 +15,7 @@ from typing import Any
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from model_repo_sync.batching import Batching
 from model_repo_sync.device import CPU, Device, DeviceKind
 from model_repo_sync.runner.tensorflow_engine import dtypes
 from model_repo_sync.saved_model import SavedModel
@@ -42,7 +43,8 @@ class RunnerOptions:
     `threads` bounds the requests that run at once in one model when its runs are slow, `queue_size` those that wait.
     `gpu_memory_fraction` is the share of a GPU's memory that one process may take, 0 for no cap. `intra_op` and
     `inter_op` are TensorFlow's parallelism settings; 0 lets it choose, a negative `inter_op` uses the caller's thread.
-    `session` is a serialized tensorflow.ConfigProto whose fields go before these.
+    `session` is a serialized tensorflow.ConfigProto whose fields go before these. Without `batching` every request runs
+    by itself. `op_libraries` are files with custom ops, as the runner sees them.
     """
 
     threads: int = 4
@@ -52,18 +54,29 @@ class RunnerOptions:
     intra_op: int = 0
     inter_op: int = CALLER_THREAD
     session: bytes = b""
+    batching: Batching | None = None
+    op_libraries: tuple[str, ...] = ()
 
 
 def generate(name: str, saved_model: SavedModel, options: RunnerOptions) -> str:
-    """The text of config.pbtxt for `saved_model` as the Triton model `name`. Raises ConfigError."""
+    """The text of config.pbtxt for `saved_model` as the Triton model `name`.
+
+    Raises ConfigError, and SavedModelError for batching parameters that cannot be used.
+    """
     inputs, outputs = _tensors(saved_model)
     runner = {"format": FORMAT, "inputs": inputs, "outputs": outputs, "tags": list(saved_model.tags)}
-    return _text(name, inputs, outputs, runner, options, saved_model.fingerprint)
+    parameters = _parameters(runner, options, saved_model.fingerprint)
+    batching = options.batching.of(saved_model) if options.batching else None
+    if batching is not None:
+        parameters["batching"] = batching.dumps()
+    if options.op_libraries:
+        parameters["op_libraries"] = json.dumps(options.op_libraries)
+    return _text(name, inputs, outputs, parameters, options.device)
 
 
 def probe(name: str, options: RunnerOptions) -> str:
     """The text of config.pbtxt for a model without a SavedModel, which only answers who the runner is."""
-    return _text(name, {}, {}, {"format": FORMAT, "probe": True}, options, "")
+    return _text(name, {}, {}, _parameters({"format": FORMAT, "probe": True}, options, ""), options.device)
 
 
 def validate(text: str, name: str) -> None:
@@ -100,20 +113,19 @@ def _text(
     name: str,
     inputs: Mapping[str, int],
     outputs: Mapping[str, int],
-    runner: Mapping[str, Any],
-    options: RunnerOptions,
-    source: str,
+    parameters: Mapping[str, str],
+    device: Device,
 ) -> str:
     config = model_config_pb2.ModelConfig(name=name, backend=BACKEND, max_batch_size=0)
     for tensor, data_type in [*_data_types(inputs), (NOOP_INPUT, "TYPE_UINT8")]:
         config.input.add(name=tensor, data_type=data_type, dims=[-1], optional=True)
     for tensor, data_type in [*_data_types(outputs), (RUNNER_OUTPUT, "TYPE_STRING")]:
         config.output.add(name=tensor, data_type=data_type, dims=[-1])
-    config.instance_group.add(**_instance_group(options.device))
+    config.instance_group.add(**_instance_group(device))
     # Empty, it drops requests whose clients are gone. With a queue limit or timeout Triton 24.10 loses wake-ups, and
     # requests that arrive together wait for its half-second timer; the bridge and the runner bound the queue.
     config.dynamic_batching.SetInParent()
-    for key, value in _parameters(runner, options, source).items():
+    for key, value in parameters.items():
         config.parameters[key].string_value = value
     text: str = text_format.MessageToString(config)
     validate(text, name)

@@ -56,10 +56,10 @@ def preparer(deployment: str, options: triton_config.RunnerOptions, tags: Sequen
     def prepare(model: str, version: int, path: str) -> Servable:
         try:
             saved_model = read_saved_model(path, tags)
+            name = names.servable_name(deployment, model, version)
+            return Servable(model, version, name, saved_model, triton_config.generate(name, saved_model, options))
         except SavedModelError as error:
             raise BridgeError(error.message, Code(error.code)) from error
-        name = names.servable_name(deployment, model, version)
-        return Servable(model, version, name, saved_model, triton_config.generate(name, saved_model, options))
 
     return prepare
 

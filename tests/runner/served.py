@@ -29,13 +29,13 @@ class Refused(Exception):
     """Triton answered an error; `code` and `text` are TensorFlow's where the runner passed them on."""
 
     def __init__(self, error: grpc.RpcError) -> None:
-        details = error.details()
+        details = error.details() or ""
         super().__init__(details)
         self.grpc_code = error.code()
         self.details = details
         match = re.search(r"tf_status=(\d+) (.*)", details, re.DOTALL)
         self.code = int(match[1]) if match else None
-        self.text = match[2] if match else details
+        self.text: str = match[2] if match else details
 
 
 class Served:

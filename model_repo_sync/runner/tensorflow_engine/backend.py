@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import config, device, messages
+from . import config, device, messages, op_libraries
+from .batching import Batcher
 from .config import RunnerConfig
 from .description import Description
-from .errors import PlatformError
+from .errors import PlatformError, StatusError
 from .executor import Executor, RunTime
 from .library import Library
+from .merging import Array, Feeds, Value
 from .session import Session
+from .statistics import Statistics
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +30,14 @@ class Backend:
 
     def __init__(self, library: Library, session: Session | None, run_time: RunTime, settings: RunnerConfig) -> None:
         self._session = session
+        self._statistics = Statistics()
         self._inputs = messages.Inputs(library, settings.inputs)
-        self._outputs = messages.Outputs(library, settings.outputs, Description(library.version))
-        self._executor = Executor(self, run_time, settings.threads, settings.queue_size)
+        self._outputs = messages.Outputs(library, settings.outputs, Description(library.version, self._statistics))
+        self._executor: Executor | Batcher = (
+            Executor(self, run_time, settings.threads, settings.queue_size)
+            if settings.batching is None
+            else Batcher(self, settings.batching)
+        )
 
     @classmethod
     def load(cls, args: Mapping[str, str]) -> Backend:
@@ -38,11 +48,8 @@ class Backend:
         require_numpy_1(np.__version__)
         settings = config.parse(args)
         device.restrict(settings.device, os.environ)
-        library, run_time, session = Library.load(), RunTime(), None
-        if settings.saved_model is not None:
-            session_config = device.session_config(settings.device, settings.session_config)
-            session = Session.load(library, settings.saved_model, settings.tags, session_config, observe=run_time.add)
-            device.require(settings.device, session.device_types(), library.version)
+        library, run_time = Library.load(), RunTime()
+        session = _session(library, settings.saved_model, settings, run_time) if settings.saved_model else None
         return cls(library, session, run_time, settings)
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
@@ -64,17 +71,51 @@ class Backend:
             return messages.error(failure)
 
     def _answer(self, request: Any) -> Any:
-        names = list(request.requested_output_names())
-        fetches = [name for name in names if name != messages.DESCRIPTION_OUTPUT]
+        fetches = messages.fetches(request)
         if not fetches or self._session is None:
-            return self._outputs.response(names, {})
+            return self.response(request, {})
+        self._statistics.asked()
         feeds, tensors = self._inputs.read(request)
+        self._statistics.ran()
         fetched = self._session.run(self._session.plan(feeds, fetches), tensors)
-        return self._outputs.response(names, dict(zip(fetches, fetched, strict=True)))
+        return self.response(request, dict(zip(fetches, map(self._outputs.array, fetches, fetched), strict=True)))
+
+    def read(self, request: Any) -> tuple[list[str], Feeds]:
+        """What a request fetches and feeds, for a batch."""
+        self._statistics.asked()
+        return messages.fetches(request), self._inputs.values(request)
+
+    def run(self, feeds: Mapping[str, Sequence[Value]], fetches: Sequence[str], rows: int) -> list[Array]:
+        """Run a batch of `rows`."""
+        assert self._session is not None
+        tensors = [self._inputs.joined(values) for values in feeds.values()]
+        self._statistics.ran(rows)
+        fetched = self._session.run(self._session.plan(list(feeds), fetches), tensors)
+        return list(map(self._outputs.array, fetches, fetched))
+
+    def response(self, request: Any, outputs: Mapping[str, Array]) -> Any:
+        """The response with everything that `request` asks for; `outputs` are what it fetches."""
+        return self._outputs.response(list(request.requested_output_names()), outputs)
 
     is_immediate = staticmethod(messages.is_description)
     queue_full = staticmethod(messages.queue_full)
+    error = staticmethod(messages.error)
     send = staticmethod(messages.send)
+
+
+def _session(library: Library, saved_model: Path, settings: RunnerConfig, run_time: RunTime) -> Session:
+    """The session of a SavedModel on the device that Triton gave it, with the custom ops that it needs."""
+    op_libraries.load(library, settings.op_libraries)
+    session_config = device.session_config(settings.device, settings.session_config)
+    load = partial(Session.load, library, saved_model, settings.tags, session_config, observe=run_time.add)
+    try:
+        session = load()
+    except StatusError as error:
+        if not op_libraries.is_missing(error) or not op_libraries.load_tensorflow_text(library):
+            raise
+        session = load()
+    device.require(settings.device, session.device_types(), library.version)
+    return session
 
 
 def require_numpy_1(version: str) -> None:

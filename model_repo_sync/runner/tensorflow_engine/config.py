@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import dtypes
+from .batching_parameters import BatchingParameters
 from .errors import PlatformError
 
 FORMAT = 1
@@ -20,7 +21,8 @@ class RunnerConfig:
     """`inputs` and `outputs` map graph tensor names (`x:0`) to TensorFlow's dtype numbers.
 
     `saved_model` is None for a probe, which serves nothing but the description of the runner. `session_config` holds a
-    serialized tensorflow.ConfigProto. `device` is Triton's number of the GPU, None on the CPU.
+    serialized tensorflow.ConfigProto. `device` is Triton's number of the GPU, None on the CPU. `batching` is None where
+    every request runs by itself. `op_libraries` are files with custom ops.
     """
 
     saved_model: Path | None
@@ -31,6 +33,8 @@ class RunnerConfig:
     threads: int
     queue_size: int
     device: int | None
+    batching: BatchingParameters | None
+    op_libraries: tuple[str, ...]
 
 
 def parse(args: Mapping[str, str]) -> RunnerConfig:
@@ -52,9 +56,15 @@ def parse(args: Mapping[str, str]) -> RunnerConfig:
             threads=max(1, int(_text(parameters, "threads", "4"))),
             queue_size=max(1, int(_text(parameters, "queue_size", "100"))),
             device=int(args["model_instance_device_id"]) if args.get("model_instance_kind") == "GPU" else None,
+            batching=_batching(_text(parameters, "batching", "")),
+            op_libraries=tuple(json.loads(_text(parameters, "op_libraries", "[]"))),
         )
     except ValueError as error:
         raise PlatformError(f"A parameter of the model configuration cannot be read: {error}") from error
+
+
+def _batching(text: str) -> BatchingParameters | None:
+    return BatchingParameters.loads(text) if text else None
 
 
 def _saved_model(args: Mapping[str, str]) -> Path:

@@ -7,18 +7,21 @@ import os
 from pathlib import Path
 
 from . import __version__
+from .statistics import Statistics
 
 STATUS = Path("/proc/self/status")
 
 
 class Description:
-    """Versions, process and memory of this runner."""
+    """Versions, process, memory and work of this runner."""
 
-    def __init__(self, tensorflow_version: str) -> None:
+    def __init__(self, tensorflow_version: str, statistics: Statistics) -> None:
         self._tensorflow = tensorflow_version
+        self._statistics = statistics
 
     def json(self) -> str:
-        """One JSON object: `runner`, `tensorflow`, `pid`, and `memory_bytes`, the anonymous memory that is resident.
+        """One JSON object: `runner`, `tensorflow`, `pid`, `memory_bytes`, the anonymous memory that is resident, and
+        the totals of the statistics.
 
         File pages are left out, since every runner on the machine shares those of TensorFlow's libraries.
         """
@@ -28,6 +31,7 @@ class Description:
                 "tensorflow": self._tensorflow,
                 "pid": os.getpid(),
                 "memory_bytes": anonymous_memory(STATUS.read_text()),
+                **self._statistics.totals(),
             }
         )
 

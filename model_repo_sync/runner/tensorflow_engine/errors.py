@@ -5,8 +5,11 @@ from __future__ import annotations
 CANCELLED = 1
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
 UNIMPLEMENTED = 12
 INTERNAL = 13
+UNAVAILABLE = 14
 
 
 class StatusError(Exception):

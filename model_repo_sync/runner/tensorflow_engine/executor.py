@@ -98,10 +98,7 @@ class Executor:
         """End the threads once the queue is empty; False where one is still in a run after some seconds."""
         for _ in self._threads:
             self._queue.put(None)
-        deadline = self._clock() + STOP_SECONDS
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - self._clock()))
-        return not any(thread.is_alive() for thread in self._threads)
+        return join(self._threads)
 
     def _dispatch(self, request: Any) -> None:
         sender = request.get_response_sender()
@@ -130,3 +127,11 @@ class Executor:
             self._service.send(sender, response)
         except Exception:
             logger.exception("A response could not be sent")
+
+
+def join(threads: Sequence[threading.Thread]) -> bool:
+    """Wait some seconds for the end of `threads`; whether all of them ended."""
+    deadline = time.monotonic() + STOP_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)

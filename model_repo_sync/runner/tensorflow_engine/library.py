@@ -61,6 +61,8 @@ class Library:
         self.get_code = short("TF_GetCode", c_int, c_void_p)
         self.message = short("TF_Message", c_char_p, c_void_p)
 
+        self.load_library = long("TF_LoadLibrary", c_void_p, c_char_p, c_void_p)
+
         self.new_graph = short("TF_NewGraph", c_void_p)
         self.delete_graph = long("TF_DeleteGraph", None, c_void_p)
         self.graph_operation_by_name = short("TF_GraphOperationByName", c_void_p, c_void_p, c_char_p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +16,8 @@ from .dlpack import Exporter, borrow
 from .dtypes import DTYPES, DType
 from .errors import INTERNAL, INVALID_ARGUMENT, StatusError
 from .library import Library
-from .tensors import TensorHandle, TensorMaker, TensorReader
+from .merging import Value
+from .tensors import Array, TensorHandle, TensorMaker, TensorReader
 
 NOOP_INPUT = "bridge.noop"
 """Triton wants at least one input; a signature without any sends this one."""
@@ -50,6 +52,11 @@ WAITED_SECONDS = 0.001
 def is_description(request: Any) -> bool:
     """Whether nothing but the description of the runner is asked."""
     return list(request.requested_output_names()) == [DESCRIPTION_OUTPUT]
+
+
+def fetches(request: Any) -> list[str]:
+    """The graph tensors that a request asks for."""
+    return [name for name in request.requested_output_names() if name != DESCRIPTION_OUTPUT]
 
 
 def error(failure: BaseException) -> Any:
@@ -105,6 +112,27 @@ class Inputs:
                 tensors.append(self._read(name, tensor, declared.get(name)))
         return names, tensors
 
+    def values(self, request: Any) -> dict[str, Value]:
+        """The tensors by name, before TensorFlow has them. Raises StatusError where shape and data disagree."""
+        declared = shapes.declared(request.parameters())
+        tensors = {tensor.name(): tensor for tensor in request.inputs()}
+        return {
+            name: self._value(name, tensor, declared.get(name))
+            for name, tensor in tensors.items()
+            if name != NOOP_INPUT
+        }
+
+    def joined(self, values: Sequence[Value]) -> TensorHandle:
+        """One tensor with the rows of all `values`."""
+        return self._maker.joined(values[0].dtype, [value.array for value in values])
+
+    def _value(self, name: str, tensor: Any, shape: Any) -> Value:
+        dtype = self._dtypes[name]
+        array = _bfloat16_bits(tensor) if dtype.triton == "BF16" else tensor.as_numpy()
+        true_shape = _shape(name, dtype, shape, array.shape)
+        wire_shape = true_shape if dtype.multiplicity == 1 else (*true_shape, dtype.multiplicity)
+        return Value(dtype, array.reshape(wire_shape))
+
     def _read(self, name: str, tensor: Any, shape: Any) -> TensorHandle:
         dtype = self._dtypes[name]
         if dtype.triton == "BF16":
@@ -115,6 +143,11 @@ class Inputs:
         if dtype.is_string:
             return self._maker.strings(true_shape, array.ravel().tolist())
         return self._maker.numbers(dtype, true_shape, array.ctypes.data, array.nbytes)
+
+
+def _bfloat16_bits(tensor: Any) -> Array:
+    memory = borrow(tensor.to_dlpack())
+    return np.frombuffer(ctypes.string_at(memory.address, memory.size), np.uint16)
 
 
 def _shape(name: str, dtype: DType, shape: Any, wire_shape: Sequence[int]) -> tuple[int, ...]:
@@ -141,20 +174,23 @@ class Outputs:
         self._declared = declared
         self._description = description
 
-    def response(self, names: Sequence[str], fetched: Mapping[str, TensorHandle]) -> Any:
-        """The response with the outputs `names`."""
-        return pb.InferenceResponse([self._output(name, fetched) for name in names])
+    def response(self, names: Sequence[str], arrays: Mapping[str, Array]) -> Any:
+        """The response with the outputs `names`, whose memory `arrays` keep alive."""
+        return pb.InferenceResponse([self._output(name, arrays) for name in names])
 
-    def _output(self, name: str, fetched: Mapping[str, TensorHandle]) -> Any:
+    def _output(self, name: str, arrays: Mapping[str, Array]) -> Any:
         if name == DESCRIPTION_OUTPUT:
             return pb.Tensor(name, np.array([self._description.json().encode()], object))
-        handle = fetched[name]
+        array = arrays[name]
+        if DTYPES[self._declared[name]].triton == "BF16":
+            return pb.Tensor.from_dlpack(name, self._exporter.bfloat16(array, array.ctypes.data, array.shape))
+        return pb.Tensor(name, array)
+
+    def array(self, name: str, handle: TensorHandle) -> Array:
+        """Output `name` in its wire form. Raises StatusError where it is not of the configured dtype."""
         dtype = self._reader.dtype(name, handle)
         if dtype.number != self._declared[name]:
             # Triton would label the bytes with the configured type and say nothing.
             configured = dtypes.name(self._declared[name])
             raise StatusError(INTERNAL, f"Output {name} is configured as {configured} but is {dtype.name}")
-        if dtype.triton == "BF16":
-            shape, address = self._reader.shape(handle), self._reader.data(handle)
-            return pb.Tensor.from_dlpack(name, self._exporter.bfloat16(handle, address, shape))
-        return pb.Tensor(name, self._reader.array(dtype, handle))
+        return self._reader.array(dtype, handle)

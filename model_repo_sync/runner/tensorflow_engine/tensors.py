@@ -60,6 +60,21 @@ class TensorMaker:
             ctypes.memmove(self._library.tensor_data(handle.pointer), address, size)
         return handle
 
+    def joined(self, dtype: DType, arrays: Sequence[Array]) -> TensorHandle:
+        """A tensor with the rows of all `arrays`, which are in wire form and equal in their other dimensions."""
+        wire_shape = (sum([len(array) for array in arrays]), *arrays[0].shape[1:])
+        shape = wire_shape if dtype.multiplicity == 1 else wire_shape[:-1]
+        if dtype.is_string:
+            return self.strings(shape, [value for array in arrays for value in array.ravel().tolist()])
+        if len(arrays) == 1:
+            return self.numbers(dtype, shape, arrays[0].ctypes.data, arrays[0].nbytes)
+        size = sum([array.nbytes for array in arrays])
+        handle = self._handle(self._library.allocate_tensor(dtype.number, _dims(shape), len(shape), size))
+        if size:
+            memory = memoryview((ctypes.c_char * size).from_address(self._library.tensor_data(handle.pointer)))
+            np.concatenate(arrays, out=np.frombuffer(memory, arrays[0].dtype).reshape(wire_shape))
+        return handle
+
     def strings(self, shape: Sequence[int], values: Sequence[bytes]) -> TensorHandle:
         """A tensor of DT_STRING. TensorFlow owns copies of all bytes, since a table or a variable may keep them."""
         size = STRING_SIZE * len(values)
