@@ -243,8 +243,3 @@ def test_metadata_refuses(
 )
 def test_status(zoo: BridgeServer, client: OfficialClient, spec: dict[str, Any] | None, answer: Any) -> None:
     assert client.ask(zoo.grpc, "status", spec=spec) == answer
-
-
-@pytest.mark.parametrize("rpc", ["classify", "regress", "multi_inference"])
-def test_what_is_not_served_yet_says_so(zoo: BridgeServer, client: OfficialClient, rpc: str) -> None:
-    assert client.ask(zoo.grpc, rpc)["code"] == "UNIMPLEMENTED"

@@ -59,7 +59,7 @@ class Client:
         _fill(request, question)
         for alias, tensor in question.get("inputs", {}).items():
             request.inputs[alias].CopyFrom(_proto(tensor))
-        response = self._prediction.Predict(request, timeout=question.get("timeout"))
+        response = self._prediction.Predict(request, **_options(question))
         return {
             "spec": _spec(response.model_spec),
             "outputs": {key: _plain(response.outputs[key]) for key in response.outputs},
@@ -86,13 +86,27 @@ class Client:
         return {"rows": [[row.version, row.state, row.status.error_code, row.status.error_message] for row in rows]}
 
     def classify(self, question: Reply) -> Reply:
-        return {"answer": str(self._prediction.Classify(classification_pb2.ClassificationRequest()))}
+        request = classification_pb2.ClassificationRequest()
+        _fill(request, question)
+        _fill_input(request, question)
+        response = self._prediction.Classify(request, **_options(question))
+        return {"spec": _spec(response.model_spec), "result": _classifications(response.result)}
 
     def regress(self, question: Reply) -> Reply:
-        return {"answer": str(self._prediction.Regress(regression_pb2.RegressionRequest()))}
+        request = regression_pb2.RegressionRequest()
+        _fill(request, question)
+        _fill_input(request, question)
+        response = self._prediction.Regress(request, **_options(question))
+        return {"spec": _spec(response.model_spec), "result": _regressions(response.result)}
 
     def multi_inference(self, question: Reply) -> Reply:
-        return {"answer": str(self._prediction.MultiInference(inference_pb2.MultiInferenceRequest()))}
+        request = inference_pb2.MultiInferenceRequest()
+        for item in question.get("tasks", ()):
+            task = request.tasks.add(method_name=item.get("method", ""))
+            _fill(task, item)
+        _fill_input(request, question)
+        response = self._prediction.MultiInference(request, **_options(question))
+        return {"results": [_inference(result) for result in response.results]}
 
     def reload(self, question: Reply) -> Reply:
         request = model_management_pb2.ReloadConfigRequest(metric_names=question.get("metrics", ()))
@@ -224,6 +238,56 @@ def _fill(request: Any, question: Reply) -> None:
         request.model_spec.version.value = spec["version"]
     if "label" in spec:
         request.model_spec.version_label = spec["label"]
+
+
+def _options(question: Reply) -> Reply:
+    """The call's options: `timeout` in seconds, `compression` gzip or deflate."""
+    compression = question.get("compression")
+    return {
+        "timeout": question.get("timeout"),
+        "compression": grpc.Compression[compression.capitalize()] if compression else None,
+    }
+
+
+def _fill_input(request: Any, question: Reply) -> None:
+    """`examples` and `context` map features to a value or a list of values: float, int, or text of bytes."""
+    if "context" in question:
+        target = request.input.example_list_with_context
+        target.context.CopyFrom(_example(question["context"]))
+    elif "examples" in question:
+        target = request.input.example_list
+        target.SetInParent()
+    else:
+        return
+    target.examples.extend(map(_example, question.get("examples", ())))
+
+
+def _example(features: Reply) -> Any:
+    example = tf.train.Example()
+    for name, content in features.items():
+        values = content if isinstance(content, list) else [content]
+        feature = example.features.feature[name]
+        if isinstance(values[0], float):
+            feature.float_list.value.extend(values)
+        elif isinstance(values[0], int):
+            feature.int64_list.value.extend(values)
+        else:
+            feature.bytes_list.value.extend(value.encode("latin-1") for value in values)
+    return example
+
+
+def _classifications(result: Any) -> list[list[list[Any]]]:
+    return [[[item.label, item.score] for item in row.classes] for row in result.classifications]
+
+
+def _regressions(result: Any) -> list[float]:
+    return [item.value for item in result.regressions]
+
+
+def _inference(result: Any) -> Reply:
+    kind = result.WhichOneof("result")
+    plain = _classifications if kind == "classification_result" else _regressions
+    return {"spec": _spec(result.model_spec), kind: plain(getattr(result, kind))}
 
 
 def _proto(tensor: Reply) -> Any:

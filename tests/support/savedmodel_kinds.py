@@ -306,3 +306,83 @@ def identity(destination: str, dtype: str = "float32") -> None:
     with v1.Session(graph=tf.Graph()) as session:
         x = v1.placeholder(tf.dtypes.as_dtype(dtype), [None], name="x")
         save(session, destination, {"serving_default": signature({"x": x}, {"y": tf.identity(x, "y")})})
+
+
+def heads(destination: str) -> None:
+    """Signatures on serialized Examples with the features x, y and z: good ones for Classify and Regress, and bad."""
+    with v1.Session(graph=tf.Graph()) as session:
+        serialized, other = (v1.placeholder(tf.string, [None], name) for name in ("tf_example", "other_example"))
+        optional = v1.FixedLenFeature([1], tf.float32, default_value=[0.0])
+        features = v1.parse_example(serialized, {"x": optional, "y": optional})
+        x, y = features["x"], features["y"]
+        required = v1.parse_example(serialized, {"z": v1.FixedLenFeature([1], tf.float32)}, name="ParseZ")["z"]
+        other_x = v1.parse_example(other, {"x": optional})["x"]
+        count = tf.shape(serialized)[0]
+        labels, more_labels = (tf.tile([["a", "b", "c"]], [rows, 1]) for rows in (count, count + 1))
+        scores = tf.concat([-x, 0 * x, x], 1)
+        more_scores = tf.concat([scores, [[0.0, 0.0, 0.0]]], 0)
+        runs = v1.get_variable("runs", initializer=0.0, use_resource=False)
+        counted = v1.assign_add(runs, 1.0) + 0 * x
+        session.run(v1.global_variables_initializer())
+
+        def classify(method: str = CLASSIFY, **outputs: Any) -> Any:
+            return signature({"inputs": serialized}, outputs, method)
+
+        def regress(outputs: Any, method: str = REGRESS, inputs: Any = serialized) -> Any:
+            return signature({"inputs": inputs}, {"outputs": outputs}, method)
+
+        save(
+            session,
+            destination,
+            {
+                "serving_default": classify(classes=labels, scores=scores),
+                "classes": classify(classes=labels),
+                "scores": classify(scores=scores),
+                "counted_scores": classify(scores=counted),
+                "needs_z": classify(scores=required),
+                "classes_of_rank_3": classify(classes=tf.expand_dims(labels, 0)),
+                "scores_of_rank_1": classify(scores=tf.reshape(scores, [-1])),
+                "float_classes": classify(classes=scores),
+                "double_scores": classify(scores=tf.cast(scores, tf.float64)),
+                "more_classes": classify(classes=more_labels),
+                "more_scores": classify(scores=more_scores),
+                "two_classes": classify(classes=labels[:, :2], scores=scores),
+                "same_tensor": classify(classes=labels, scores=labels),
+                "third_output": classify(classes=labels, scores=scores, other=y),
+                "strange_outputs": classify(y=y),
+                "sum": regress(x + y),
+                "flat": regress(tf.reshape(x, [-1])),
+                "counted_outputs": regress(counted),
+                "other_input": regress(other_x, inputs=other),
+                "wide": regress(scores),
+                "scalar": regress(tf.reduce_sum(x)),
+                "double_outputs": regress(tf.cast(x, tf.float64)),
+                "more_outputs": regress(more_scores[:, :1]),
+                "two_outputs": signature({"inputs": serialized}, {"outputs": x, "other": y}, REGRESS),
+                "two_inputs": signature({"inputs": serialized, "more": other}, {"scores": x, "outputs": x}, CLASSIFY),
+                "renamed_input": signature({"examples": serialized}, {"scores": x}, CLASSIFY),
+                "renamed_output": signature({"inputs": serialized}, {"y": x}, REGRESS),
+                "predict_method": regress(x + y, PREDICT),
+                "odd_method": regress(x + y, "not/supported/method"),
+            },
+        )
+
+
+def custom_op(destination: str, library: str) -> None:
+    """y = -x by the op of tests/runner/negate_op.c, which `library` holds."""
+    ops = tf.load_op_library(library)
+    with v1.Session(graph=tf.Graph()) as session:
+        x = v1.placeholder(tf.float32, name="x")
+        y = tf.identity(ops.bridge_test_negate(x), name="y")
+        save(session, destination, {"serving_default": signature({"x": x}, {"y": y})})
+
+
+def text(destination: str) -> None:
+    """Words, split at blanks and normalised by ops of TensorFlow Text."""
+    import tensorflow_text
+
+    with v1.Session(graph=tf.Graph()) as session:
+        x = v1.placeholder(tf.string, [None], name="x")
+        words = tensorflow_text.WhitespaceTokenizer().tokenize(x).flat_values
+        y = tf.identity(tensorflow_text.case_fold_utf8(words), name="y")
+        save(session, destination, {"serving_default": signature({"x": x}, {"y": y})})
