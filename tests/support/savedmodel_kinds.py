@@ -386,3 +386,18 @@ def text(destination: str) -> None:
         words = tensorflow_text.WhitespaceTokenizer().tokenize(x).flat_values
         y = tf.identity(tensorflow_text.case_fold_utf8(words), name="y")
         save(session, destination, {"serving_default": signature({"x": x}, {"y": y})})
+
+
+def large(destination: str) -> None:
+    """Much in and little out by serving_default, little in and much out by `much`: `count` values of a sine."""
+    with v1.Session(graph=tf.Graph()) as session:
+        x = v1.placeholder(tf.float32, [None], name="x")
+        count = v1.placeholder(tf.int32, [], name="count")
+        save(
+            session,
+            destination,
+            {
+                "serving_default": signature({"x": x}, {"sum": tf.reduce_sum(x, keepdims=True, name="sum")}),
+                "much": signature({"count": count}, {"y": tf.sin(tf.cast(tf.range(count), tf.float32), "y")}),
+            },
+        )
