@@ -54,7 +54,7 @@ def serving(state_dir: Path, flags: Sequence[str], *, program: Path = BRIDGE) ->
             raise RuntimeError(f"the server ended with {code}; its log ends in:\n{tail(log)}")
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def free_ports(count: int) -> list[int]:
