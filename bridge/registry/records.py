@@ -191,3 +191,130 @@ class Lease:
     holder: str
     fence: int
     expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a runtime needs to find a registered model; empty is the same as absent. `key` is often JSON."""
+
+    type: str
+    path: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailureRecord:
+    """The last failed load of a registered model on an instance. `code` is canonical, `at` microseconds UTC."""
+
+    instance: str
+    code: int
+    message: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """A model that a ModelMesh client registered.
+
+    `auto_delete` says that it goes with its last vmodel. `generation` is never used twice in a database, so that a model
+    registered anew is not taken for the earlier one. `failures` are newest first. Times are microseconds UTC.
+    """
+
+    id: str
+    info: ModelInfo
+    auto_delete: bool
+    generation: int
+    last_used_at: int
+    created_at: int
+    failures: tuple[LoadFailureRecord, ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        """The content as events show it."""
+        info = {"type": self.info.type, "path": self.info.path, "key": self.info.key}
+        return info | {"auto_delete": self.auto_delete, "generation": self.generation}
+
+
+@dataclass(frozen=True, slots=True)
+class VModel:
+    """A name that clients call, for the model `active`; a `target` that differs shall take over when it is ready.
+
+    An empty `owner` is none. `target_failed` says that the target's last load failed.
+    """
+
+    id: str
+    owner: str
+    active: str
+    target: str
+    target_failed: bool
+    created_at: int
+    updated_at: int
+
+    @property
+    def in_transition(self) -> bool:
+        return self.active != self.target
+
+    def content(self) -> dict[str, Any]:
+        """The content as events show it."""
+        state = {"active": self.active, "target": self.target, "target_failed": self.target_failed}
+        return {"owner": self.owner, **state} if self.owner else state
+
+
+@dataclass(frozen=True, slots=True)
+class SetVModel:
+    """What setVModel asks: have the vmodel `id` mean the model `target`.
+
+    With `info` the target is created if it is not there, with that `auto_delete`. `expected_target` is compared with
+    the present target where it is not empty. A new vmodel gets `owner`, or else `default_owner`. `load_now` decides
+    here only how recently a new target counts as used.
+    """
+
+    id: str
+    target: str
+    info: ModelInfo | None = None
+    auto_delete: bool = False
+    update_only: bool = False
+    load_now: bool = False
+    force: bool = False
+    expected_target: str = ""
+    owner: str = ""
+    default_owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetVModelOutcome:
+    """What setVModel found and left.
+
+    `previous` is None for a vmodel that was created, `changed` false if nothing was written; `target_created` tells
+    that the target was registered by this call, `deleted` which models went with their last reference. `active_copies`
+    are the copies, loaded or loading, that the model active before had; 0 for a new vmodel.
+    """
+
+    vmodel: VModel
+    previous: VModel | None
+    changed: bool
+    target_created: bool = False
+    deleted: tuple[str, ...] = ()
+    active_copies: int = 0
+
+    @property
+    def in_transition(self) -> bool:
+        return self.vmodel.in_transition
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteOutcome:
+    """Whether the target became active. `vmodel` is the present state, None if there is no such vmodel; `deleted` are
+    the models that went with their last reference."""
+
+    promoted: bool
+    vmodel: VModel | None
+    deleted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOutcome:
+    """The vmodel that was deleted, None for none: absent, or of another owner. `deleted` are the models that went with
+    their last reference."""
+
+    vmodel: VModel | None
+    deleted: tuple[str, ...] = ()
