@@ -10,11 +10,21 @@ from tests.support import model_config, savedmodels
 from tests.support.bridge_server import BridgeServer
 from tests.support.model_config import Entry
 from tests.support.official_client import OfficialClient, export
+from tests.support.tritonserver import TritonServer
 
 ZOO = ("counter", "declared_one", "dtypes", "failures", "half_plus_two", "strings", "wrong_tensor_info")
 """Kinds of SavedModels, each served as version 1 of the model of its name."""
 
 Start = Callable[..., BridgeServer]
+
+
+def triton_flags(triton: TritonServer, repository: Path | str) -> list[str]:
+    """The flags of a bridge that uses this Triton; `repository` may be PATH=PATH_AS_TRITON_SEES_IT."""
+    return [
+        f"--triton_url=127.0.0.1:{triton.grpc_port}",
+        f"--triton_http_url=127.0.0.1:{triton.http_port}",
+        f"--triton_repository={repository}",
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 
-from tests.acceptance.conftest import Start
+from tests.acceptance.conftest import Start, triton_flags
 from tests.support import model_config, processes
 from tests.support.bridge_server import BridgeServer
 from tests.support.model_config import Entry
@@ -48,15 +48,6 @@ def triton(tmp_path: Path) -> Iterator[TritonServer]:
         server.client().load_model("foreign")
         yield server
         server.process.kill()  # it would wait long for a runner that a test killed
-
-
-def on(triton: TritonServer, repository: str) -> list[str]:
-    """The flags of a bridge that uses this Triton."""
-    return [
-        f"--triton_url=127.0.0.1:{triton.grpc_port}",
-        f"--triton_http_url=127.0.0.1:{triton.http_port}",
-        f"--triton_repository={repository}",
-    ]
 
 
 class ForeignClient:
@@ -115,7 +106,7 @@ def test_bridges_and_strangers_do_not_notice_each_other(
         export(tmp_path / owner / model, 1)
     entries = [Entry(model, tmp_path / "a" / model) for model in ("numbered", "second")]
     config = model_config.write(tmp_path / "a.config", *entries)
-    flags = on(triton, str(tmp_path / "repository"))
+    flags = triton_flags(triton, tmp_path / "repository")
     b = start("--model_name=numbered", f"--model_base_path={tmp_path}/b/numbered", *flags, name="bridge-b")
     with ForeignClient(triton) as foreign, client.loop(b.grpc, name="numbered") as others:
         a = start(f"--model_config_file={config}", *flags, name="bridge-a")
@@ -146,7 +137,7 @@ def test_copies_outlive_their_bridge(
 ) -> None:
     """A restart finds them again and neither loads nor copies anything."""
     export(tmp_path / "numbered", 1)
-    server = start(*on(triton, str(tmp_path / "repository")))
+    server = start(*triton_flags(triton, tmp_path / "repository"))
     runner = client.predict(server.grpc, [1.0], name="numbered")
     loads = triton.log.read_text().count("successfully loaded 'tfs.")
     server.kill()
@@ -160,7 +151,7 @@ def test_a_model_outlives_its_source(
 ) -> None:
     """The runner died after the directory was deleted: the repository has its own content."""
     directory = export(tmp_path / "numbered", 1)
-    server = start(*on(triton, str(tmp_path / "repository")))
+    server = start(*triton_flags(triton, tmp_path / "repository"))
     directory.rename(tmp_path / "gone")
     with client.loop(server.grpc, name="numbered") as loop:
         server.wait_for_log("No versions of servable numbered found")
@@ -182,7 +173,7 @@ def test_a_triton_that_comes_later_is_used(start: Start, tmp_path: Path, client:
     repository.mkdir()
     backends = backend_directory(tmp_path / "backends")
     with TritonServer.start(backends, repository) as stopped:
-        flags = on(stopped, str(repository))
+        flags = triton_flags(stopped, repository)
         ports = stopped.grpc_port, stopped.http_port
     server = start(*flags, ready=False)
     server.wait_for_log("is down")
@@ -199,7 +190,7 @@ def test_a_wrong_repository_path_is_one_sentence_with_its_cure(
 ) -> None:
     export(tmp_path / "numbered", 1)
     (tmp_path / "elsewhere").mkdir()
-    server = start(*on(triton, f"{tmp_path}/elsewhere={tmp_path}/repository"), ready=False)
+    server = start(*triton_flags(triton, f"{tmp_path}/elsewhere={tmp_path}/repository"), ready=False)
     cure = "Give --triton_repository=PATH=PATH_AS_TRITON_SEES_IT the directory of Triton's --model-repository."
     [line] = server.wait_for_log(" is down: ", cure)
     assert (

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -52,12 +52,20 @@ class HttpAnswer(NamedTuple):
 class BridgeServer:
     """One server; ports, state directory and flags stay over its lives. Start it on the main thread."""
 
-    def __init__(self, directory: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (str(Path(sys.executable).with_name("bridge")),),
+    ) -> None:
+        """`program` is the command that `serve` and the flags are added to."""
         directory.mkdir(parents=True, exist_ok=True)
         self.state_dir = directory / "state"
         self.log = directory / "bridge.log"
         self.flags = list(flags)
         self.ports = dict(zip(("port", "rest_api_port", "admin_port"), free_ports(3), strict=True))
+        self._program = program
         self._environment = {**os.environ, **(environment or {})}
         self._output = directory / "bridge.out"
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,7 +97,7 @@ class BridgeServer:
         """
         assert self._process is None or self._process.poll() is not None, "the server runs already"
         command = [sys.executable, "-I", "-S", "-c", DIE_WITH_PARENT, str(os.getpid())]
-        command += [str(Path(sys.executable).with_name("bridge")), "serve", f"--state_dir={self.state_dir}"]
+        command += [*self._program, "serve", f"--state_dir={self.state_dir}"]
         command += [f"--{name}={port}" for name, port in self.ports.items()] + self.flags
         self._output.write_bytes(b"")
         with self._output.open("ab") as output, self.log.open("ab") as log:
