@@ -34,6 +34,8 @@ from bridge.lifecycle.operations import Operations
 from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import preparer
 from bridge.parts import Parts
+from bridge.lifecycle.served_before import ServedBefore
+from bridge.lifecycle.warmup import Warmup
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
@@ -152,6 +154,7 @@ class Application:
         plane = self._control_plane(registry.deployment_id, observations, bundle, serving_metrics)
         plane.expect(_served(left))
         view = RoutesView()
+        plane.remember_by(ServedBefore(registry, thread, plane.fleet.stored).versions)
         plane.leases.enlist(view.router, permanent=True)
         plane.publisher.subscribe(view.publish)
         plane.on_lost(view.lose)

@@ -92,6 +92,11 @@ class ModelRepository:
             sync_directory(self.path)
         return True
 
+    def saved_model(self, name: str) -> str | None:
+        """The SavedModel directory of a model that was written, None where there is none. Raises ValueError."""
+        directory = self._target(name) / SAVED_MODEL
+        return os.fspath(directory) if directory.is_dir() else None
+
     def names(self) -> list[str]:
         """This deployment's models, sorted."""
         return sorted(name for name in os.listdir(self.path) if names.owned_by(name, self.deployment))

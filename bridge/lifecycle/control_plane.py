@@ -24,7 +24,7 @@ from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
 from bridge.lifecycle.request_logging import logging_route
 from bridge.lifecycle.servable import Servable
-from bridge.lifecycle.source import ModelSource
+from bridge.lifecycle.source import ModelSource, Recall, recall_nothing
 from bridge.lifecycle.source_config import SourceRules
 from bridge.registry.records import Model, ModelSpec
 from bridge.serving.routes import ModelRoute, VersionStatus
@@ -65,6 +65,7 @@ class ControlPlane:
         self._progress = asyncio.Event()
         self._on_lost: list[Callable[[str, str], None]] = []
         self._served_before: Mapping[str, Collection[int]] = {}
+        self._recall: Recall = recall_nothing
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
@@ -72,6 +73,10 @@ class ControlPlane:
     def watch_by(self, rules: SourceRules) -> None:
         """Watch base paths by these rules from the next `apply` on."""
         self._rules = rules
+
+    def remember_by(self, recall: Recall) -> None:
+        """Say before the first `apply` how to find what served before and can be served without a base path."""
+        self._recall = recall
 
     def expect(self, served_before: Mapping[str, Collection[int]]) -> None:
         """Say before the first `apply` which versions served, by model, when the process before this one was killed."""
@@ -289,6 +294,7 @@ class ControlPlane:
             self._downloads,
             on_problem=self._observations.problem,
             on_look=lambda: self._progress.set(),
+            recall=recall_nothing if self.publisher.configured else self._recall,
         )
         self._sources[name] = source
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")

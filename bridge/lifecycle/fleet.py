@@ -46,6 +46,10 @@ class Fleet:
         """Names of the instances that hold a loaded copy."""
         return tuple(name for name, item in self.controllers.items() if triton_name in item.loaded)
 
+    def stored(self, triton_name: str) -> str | None:
+        """Where the content of a version lies in some instance's repository, None where it does not."""
+        return next((path for item in self.controllers.values() if (path := item.stored(triton_name))), None)
+
     def routes(self) -> Mapping[str, InstanceRoute]:
         """Where the request path reaches each instance that is attached."""
         return {name: item.route for name, item in self.controllers.items() if item.route is not None}

@@ -130,6 +130,10 @@ class InstanceController:
         """Look until cancelled."""
         while True:
             self._kick.clear()
+    def stored(self, triton_name: str) -> str | None:
+        """Where the content of a version lies in this instance's repository, None where it does not."""
+        return self._repository.saved_model(triton_name)
+
             try:
                 await self.look()
             except Exception:

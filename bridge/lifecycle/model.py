@@ -165,6 +165,11 @@ class ModelManager:
     def ready_versions(self) -> frozenset[int]:
         return frozenset(item.version for item in self._managed.values() if item.phase is Phase.READY)
 
+    def decided_versions(self) -> frozenset[int]:
+        """Versions that came to serve or ended in this process's life."""
+        ended = (VersionState.AVAILABLE, VersionState.UNLOADING, VersionState.END)
+        return frozenset(version for version, status in self._statuses.items() if status.state in ended)
+
     def triton_names(self) -> frozenset[str]:
         """Triton names of all versions that are being loaded, served or unloaded."""
         return frozenset(item.servable.triton_name for item in self._managed.values() if item.servable)

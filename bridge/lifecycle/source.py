@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 
 from bridge.lifecycle.downloads import Downloads
@@ -21,6 +21,14 @@ logger = logging.getLogger(__name__)
 
 ProblemListener = Callable[[str, str, str | None], None]
 """Told model, path and the sentence of a new problem, or None when the problem at that path is over."""
+
+Recall = Callable[[str], Awaitable[Sequence[VersionDirectory]]]
+"""The versions of a model that served when the server ended last and can be served without their base path."""
+
+
+async def recall_nothing(model: str) -> Sequence[VersionDirectory]:
+    """The recall of a model that was not there before this server started."""
+    return ()
 
 
 class ModelSource:
@@ -40,6 +48,7 @@ class ModelSource:
         *,
         on_problem: ProblemListener,
         on_look: Callable[[], None],
+        recall: Recall = recall_nothing,
     ) -> None:
         self.base_path = base_path
         self.policy = policy
@@ -56,6 +65,9 @@ class ModelSource:
         self._downloads = downloads
         self._on_problem = on_problem
         self._on_look = on_look
+        self._recall = recall
+        self._recalled: dict[int, VersionDirectory] | None = None
+        self._stand_in = ""
         self._scanner = downloads.scanner()
         self._kick = asyncio.Event()
 
@@ -90,58 +102,99 @@ class ModelSource:
             scan = await loop.run_in_executor(executor, scan_for, self._scanner, base_path, policy)
         except BasePathError as error:
             self.missing = True
-            sentence = f"Could not find base path {base_path} for servable {self._manager.name}: {error.reason}"
-            self._report({base_path: sentence})
-            self._manager.unreadable()
+            await self._unreadable(f"Could not find base path {base_path} for servable {self._name}: {error.reason}")
         except OSError as error:
-            self._report(
-                {base_path: f"Could not read base path {base_path} of {self._manager.name}: {error.strerror or error}"}
-            )
-            self._manager.unreadable()
+            await self._unreadable(f"Could not read base path {base_path} of {self._name}: {error.strerror or error}")
         except Exception as error:
             # A fault of ours must not end the polling: the next version may be readable again.
-            sentence = f"Could not read base path {base_path} of {self._manager.name}, a fault of the bridge: {error!r}"
+            sentence = f"Could not read base path {base_path} of {self._name}, a fault of the bridge: {error!r}"
             if self.problems.get(base_path) != sentence:
                 logger.exception("reading base path %s failed", base_path)
-            self._report({base_path: sentence})
-            self._manager.unreadable()
+            await self._unreadable(sentence)
         else:
+            first = await self._remember(needed=bool(scan.problems) or not scan.versions)
             if (base_path, policy) == (self.base_path, self.policy):
-                self._use(scan)
+                self._use(scan, first)
         self.looked = True
         self._on_look()
 
-    def _use(self, scan: Scan) -> None:
+    @property
+    def _name(self) -> str:
+        return self._manager.name
+
+    async def _unreadable(self, sentence: str) -> None:
+        """What serves stays; what served before a restart comes back from the model repository."""
+        first = await self._remember(needed=True)
+        stands_in = first and self._aspire_what_served()
+        self._report({self.base_path: sentence})
+        if not stands_in:
+            self._manager.unreadable()
+
+    async def _remember(self, *, needed: bool) -> bool:
+        """At the first look find out what served before, if that is `needed`; whether this is the first look."""
+        if self._recalled is not None:
+            return False
+        recalled = await self._recall(self._name) if needed else ()
+        self._recalled = {item.version: item for item in recalled}
+        return True
+
+    def _aspire_what_served(self) -> bool:
+        """Serve what the policy picks of what served before; False when that is nothing."""
+        picked = aspired(list((self._recalled or {}).values()), self.policy, self._name).versions
+        if not picked:
+            return False
+        self._stand_in = (
+            f"Until its base path can be used, model {self._name} serves version "
+            f"{', '.join(str(item.version) for item in picked)} from the model repository, as before the restart."
+        )
+        self._manager.aspire(picked)
+        return True
+
+    def _use(self, scan: Scan, first: bool) -> None:
         problems = {problem.path: problem.sentence for problem in scan.problems}
-        picked = aspired(self._offered(scan), self.policy, self._manager.name)
+        picked = aspired(self._offered(scan), self.policy, self._name)
         for number, sentence in enumerate(picked.warnings):
             problems[f"{self.base_path}#{number}"] = sentence
         if not scan.versions and not problems:
             problems[self.base_path] = (
-                f"No versions of servable {self._manager.name} found under base path {self.base_path}. "
+                f"No versions of servable {self._name} found under base path {self.base_path}. "
                 "Did you forget to name your leaf directory as a number (eg. '/1/')?"
             )
-        self._report(problems)
         if not picked.versions and self._keeps():
+            if first:
+                self._aspire_what_served()
+            self._report(problems)
             return
+        self._stand_in = ""
+        self._report(problems)
         self.settled = True
         self._manager.aspire(picked.versions)
 
     def _keeps(self) -> bool:
         """Whether what serves stays although nothing is offered; a policy that names no version means just that."""
-        return self._rules.keep_when_empty and self.policy != Specific() and bool(self._manager.ready_versions())
+        serving = self._manager.ready_versions() or self._returning()
+        return self._rules.keep_when_empty and self.policy != Specific() and bool(serving)
+
+    def _returning(self) -> dict[int, VersionDirectory]:
+        """What served before and was not decided since."""
+        decided = self._manager.decided_versions()
+        return {version: item for version, item in (self._recalled or {}).items() if version not in decided}
 
     def _offered(self, scan: Scan) -> Sequence[VersionDirectory]:
         """Complete versions, and those that serve already although their directory is being rewritten."""
-        ready = self._manager.ready_versions()
-        offered = list(scan.versions)
+        ready, returning = self._manager.ready_versions(), self._returning()
+        offered = {item.version: item for item in scan.versions}
         for problem in scan.problems:
             version = parse_version(os.path.basename(problem.path))
-            if version in ready and all(item.version != version for item in offered):
-                offered.append(VersionDirectory(version, problem.path))
-        return offered
+            if version in returning:
+                offered.setdefault(version, returning[version])
+            elif version in ready:
+                offered.setdefault(version, VersionDirectory(version, problem.path))
+        return list(offered.values())
 
     def _report(self, problems: dict[str, str]) -> None:
+        if self._stand_in:
+            problems[f"{self.base_path}#repository"] = self._stand_in
         for path, sentence in problems.items():
             if self.problems.get(path) != sentence:
                 logger.warning("%s", sentence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from bridge.lifecycle.source import ModelSource
 from bridge.lifecycle.source_config import SourceRules
 from model_repo_sync.policy import All, Latest, Policy, Specific
 from model_repo_sync.source_cache import TemporaryCache
-from model_repo_sync.sources import Scan
+from model_repo_sync.sources import Scan, VersionDirectory
 from tests.lifecycle.surroundings import FakeSurroundings
 from tests.model_repo_sync.builders import saved_model, write
 
@@ -22,7 +22,12 @@ from tests.model_repo_sync.builders import saved_model, write
 class Look:
     """A source over `base`, with the problems that it told of, in order; None marks the end of one."""
 
-    def __init__(self, base: Path, policy: Policy, *, keep: bool, executor: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, base: Path, policy: Policy, *, keep: bool, executor: ThreadPoolExecutor, served: Sequence[int] = ()
+    ) -> None:
+        async def recall(model: str) -> list[VersionDirectory]:
+            return [VersionDirectory(version, f"/repository/{model}.{version}") for version in served]
+
         self.around = FakeSurroundings()
         self.told: list[tuple[str, str | None]] = []
         self.source = ModelSource(
@@ -34,6 +39,7 @@ class Look:
             Downloads(TemporaryCache(), executor),
             on_problem=lambda model, path, sentence: self.told.append((path, sentence)),
             on_look=lambda: None,
+            recall=recall,
         )
 
     async def again(self) -> None:
@@ -146,3 +152,95 @@ async def test_a_half_copied_version_is_served_once_it_is_whole(base: Path, exec
     await look.again()
     assert look.around.serving() == [3]
     assert look.told[-1] == (str(base / "3"), None)
+
+
+def emptied(base: Path) -> None:
+    for directory in base.iterdir():
+        shutil.rmtree(directory)
+
+
+def unreadable(base: Path) -> None:
+    shutil.rmtree(base)
+    base.touch()
+
+
+def half_written(base: Path) -> None:
+    (base / "2" / "saved_model.pb").write_bytes(b"\x0a\xff")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "policy", "served", "serving"),
+    [
+        (shutil.rmtree, Latest(), (2,), [2]),
+        (shutil.rmtree, All(), (1, 2), [1, 2]),
+        (shutil.rmtree, Latest(), (1, 2), [2]),
+        (shutil.rmtree, Specific((1,)), (1, 2), [1]),
+        (shutil.rmtree, Specific((3,)), (1, 2), []),
+        (shutil.rmtree, Latest(), (), []),
+        (unreadable, Latest(), (2,), [2]),
+        (emptied, Latest(), (2,), [2]),
+        (half_written, Latest(), (2,), [2]),
+        (half_written, All(), (1, 2), [1, 2]),
+        (half_written, Latest(), (), [1]),
+    ],
+)
+async def test_a_restart_ends_in_the_same_state(
+    base: Path,
+    executor: ThreadPoolExecutor,
+    spoil: Callable[[Path], None],
+    policy: Policy,
+    served: Sequence[int],
+    serving: list[int],
+) -> None:
+    spoil(base)
+    look = Look(base, policy, keep=True, executor=executor, served=served)
+    await look.source.look()
+    await look.source.look()
+    await look.again()
+    assert look.around.serving() == serving
+    await look.again()
+    assert look.around.serving() == serving
+    stand_in = [sentence for _, sentence in look.told if sentence and "from the model repository" in sentence]
+    assert len(stand_in) == (1 if serving and spoil is not half_written else 0)
+
+
+async def test_without_servable_versions_always_present_an_emptied_base_path_serves_nothing(
+    base: Path, executor: ThreadPoolExecutor
+) -> None:
+    emptied(base)
+    look = Look(base, Latest(), keep=False, executor=executor, served=(2,))
+    await look.again()
+    assert look.around.serving() == []
+
+
+async def test_the_base_path_takes_over_when_it_is_back(base: Path, executor: ThreadPoolExecutor) -> None:
+    base.rename(base.with_name("gone"))
+    look = Look(base, Latest(), keep=True, executor=executor, served=(1,))
+    await look.again()
+    assert look.around.serving() == [1]
+    assert not look.source.settled
+    base.with_name("gone").rename(base)
+    await look.again()
+    assert look.around.serving() == [2]
+    assert look.source.settled
+    assert look.source.problems == {}
+
+
+async def test_a_readable_base_path_asks_nobody_what_served(base: Path, executor: ThreadPoolExecutor) -> None:
+    look = Look(base, Latest(), keep=True, executor=executor, served=(1,))
+    await look.again()
+    shutil.rmtree(base)
+    await look.again()
+    assert look.around.serving() == [2]
+
+
+async def test_a_changed_policy_picks_once_the_base_path_is_back(base: Path, executor: ThreadPoolExecutor) -> None:
+    base.rename(base.with_name("gone"))
+    look = Look(base, All(), keep=True, executor=executor, served=(1, 2))
+    await look.again()
+    look.source.change(str(base), Specific((1,)), SourceRules(1, keep_when_empty=True))
+    await look.again()
+    assert look.around.serving() == [1, 2]
+    base.with_name("gone").rename(base)
+    await look.again()
+    assert look.around.serving() == [1]
