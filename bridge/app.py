@@ -27,15 +27,16 @@ from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.first_load import wait_for_models
 from bridge.lifecycle.fleet import Fleet
+from bridge.lifecycle.instance import WarmUp, no_warm_up
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.operations import Operations
 from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import preparer
-from bridge.parts import Parts
 from bridge.lifecycle.served_before import ServedBefore
 from bridge.lifecycle.warmup import Warmup
+from bridge.parts import Parts
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
@@ -153,13 +154,14 @@ class Application:
         serving_metrics = ServingMetrics()
         plane = self._control_plane(registry.deployment_id, observations, bundle, serving_metrics)
         plane.expect(_served(left))
-        view = RoutesView()
         plane.remember_by(ServedBefore(registry, thread, plane.fleet.stored).versions)
+        view = RoutesView()
         plane.leases.enlist(view.router, permanent=True)
         plane.publisher.subscribe(view.publish)
         plane.on_lost(view.lose)
         view.connect(plane.drained)
-        instances = Instances(settings, plane, observations, registry.deployment_id, self._work)
+        warm_up = self._warm_up(bundle, serving_metrics)
+        instances = Instances(settings, plane, observations, registry.deployment_id, self._work, warm_up)
         if triton is None:
             instances.add_remote()
         else:
@@ -247,6 +249,7 @@ class Application:
             device=device(settings),
             session=bundle.session_config.SerializeToString(),
             batching=Batching(bundle.batching, bundle.per_model_batching) if bundle.batching is not None else None,
+            op_libraries=tuple(path for path in settings.op_libraries.split(",") if path),
         )
         downloads = Downloads(SourceCache(self._sources_path(deployment)), self._store_work)
 
@@ -277,6 +280,14 @@ class Application:
         """Downloads lie on the file system of the model repository, so that they can be linked into it."""
         remote = next(iter(self._settings.triton_repository), "").partition("=")[0]
         return Path(remote, ".sources", deployment) if remote else self._state.sources_path
+
+    def _warm_up(self, bundle: SessionBundle, serving_metrics: ServingMetrics) -> WarmUp:
+        if not bundle.warmup:
+            return no_warm_up
+        check = self._settings.enable_signature_method_name_check
+        return Warmup(
+            self._work, serving_metrics.warmed, iterations=bundle.warmup_iterations, check_method_names=check
+        ).replay
 
     async def _open_admin(self, operations: Operations, health: Health, metrics: Metrics) -> dict[str, int]:
         settings = self._settings

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.embedded import EmbeddedSupervisor
-from bridge.lifecycle.instance import InstanceController, InstanceLimits
+from bridge.lifecycle.instance import InstanceController, InstanceLimits, WarmUp
 from bridge.lifecycle.observations import Observations
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings
@@ -53,7 +53,10 @@ def start_embedded(settings: Settings, state: StateDir) -> EmbeddedTriton:
 
 
 class Instances:
-    """Puts instances under the control of `plane`. Work that blocks is done on `executor`."""
+    """Puts instances under the control of `plane`. Work that blocks is done on `executor`.
+
+    `warm_up` prepares copies for their first requests.
+    """
 
     def __init__(
         self,
@@ -62,12 +65,14 @@ class Instances:
         observations: Observations,
         deployment: str,
         executor: Executor,
+        warm_up: WarmUp,
     ) -> None:
         self._settings = settings
         self._plane = plane
         self._observations = observations
         self._deployment = deployment
         self._executor = executor
+        self._warm_up = warm_up
 
     def add_embedded(self, triton: EmbeddedTriton) -> EmbeddedSupervisor:
         """The child; the supervisor that is returned has to run."""
@@ -114,7 +119,9 @@ class Instances:
             load_timeout=float(self._settings.model_load_timeout_seconds),
         )
         fleet = self._plane.fleet
-        controller = InstanceController(name, repository, fleet, self._plane, self._executor, limits, check)
+        controller = InstanceController(
+            name, repository, fleet, self._plane, self._executor, limits, check, self._warm_up
+        )
         fleet.add(controller)
         return controller
 

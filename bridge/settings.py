@@ -81,6 +81,9 @@ class Settings:
     load_concurrency: int = setting(2, "loads in flight at a time on one Triton instance")
     enable_model_warmup: bool = setting(True, "replay a version's warmup requests before it is available")
     num_request_iterations_for_warmup: int = setting(0, "how often each warmup request runs; 0 or less means once")
+    op_libraries: str = setting(
+        "", "comma-separated shared libraries with custom ops, as Triton sees them, loaded before each SavedModel"
+    )
     saved_model_tags: str = setting("serve", "comma-separated tags of the MetaGraph to serve")
     platform_config_file: str = setting(
         "", "text-format PlatformConfigMap; replaces the flags of batching, warmup, tags and sessions"

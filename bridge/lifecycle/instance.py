@@ -19,6 +19,7 @@ from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.backoff import Backoff
 from bridge.lifecycle.servable import Servable
 from bridge.serving.routes import InstanceRoute
+from bridge.serving.single_copy import Send
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.errors import says_dead_runner
 from bridge.triton.instance import FailureKind, IndexEntry, LoadFailure, TritonInstance
@@ -43,6 +44,9 @@ class Wanted(Protocol):
     def is_known(self, triton_name: str) -> bool:
         """Whether some version that is managed, or may still turn out wanted, has this name."""
 
+    def instances_with(self, triton_name: str) -> tuple[str, ...]:
+        """Names of the instances that hold a loaded copy."""
+
 
 class InstanceListener(Protocol):
     """Who hears of changes."""
@@ -56,6 +60,14 @@ class InstanceListener(Protocol):
     def instance_changed(self, instance: str, up: bool, reason: str) -> None: ...
 
 
+WarmUp = Callable[[Servable, Send, float], Awaitable[None]]
+"""Prepares a loaded copy for requests by some, each within some seconds. Raises BridgeError when one fails."""
+
+
+async def no_warm_up(servable: Servable, send: Send, longest: float) -> None:
+    """Copies need no preparation."""
+
+
 @dataclass(frozen=True)
 class InstanceLimits:
     """`load_concurrency` loads at a time, each at most `load_timeout` seconds; a look every `interval` seconds."""
@@ -67,7 +79,11 @@ class InstanceLimits:
 
 
 class InstanceController:
-    """One instance. `check` is run each time the instance comes up and raises Unavailable when it is not fit."""
+    """One instance.
+
+    `check` is run each time the instance comes up and raises Unavailable when it is not fit. `warm_up` prepares the
+    copies that are not missed already.
+    """
 
     def __init__(
         self,
@@ -78,6 +94,7 @@ class InstanceController:
         executor: Executor,
         limits: InstanceLimits,
         check: Callable[[TritonInstance], Awaitable[None]],
+        warm_up: WarmUp = no_warm_up,
     ) -> None:
         self.name = name
         self.up = False
@@ -91,6 +108,7 @@ class InstanceController:
         self._executor = executor
         self._limits = limits
         self._check = check
+        self._warm_up = warm_up
         self._slots = asyncio.Semaphore(limits.load_concurrency)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._suspects: dict[str, str] = {}
@@ -112,6 +130,10 @@ class InstanceController:
         self._instance = None
         self._go_down(reason)
 
+    def stored(self, triton_name: str) -> str | None:
+        """Where the content of a version lies in this instance's repository, None where it does not."""
+        return self._repository.saved_model(triton_name)
+
     def kick(self) -> None:
         """Look now."""
         self._kick.set()
@@ -130,10 +152,6 @@ class InstanceController:
         """Look until cancelled."""
         while True:
             self._kick.clear()
-    def stored(self, triton_name: str) -> str | None:
-        """Where the content of a version lies in this instance's repository, None where it does not."""
-        return self._repository.saved_model(triton_name)
-
             try:
                 await self.look()
             except Exception:
@@ -155,12 +173,14 @@ class InstanceController:
         self._load_missing()
         self._clean(index)
 
-    async def load(self, servable: Servable) -> None:
+    async def load(self, servable: Servable, *, warm_up: bool = True) -> None:
         """Put `servable` on this instance. Raises LoadFailure."""
         async with self._slots, self._locks[servable.triton_name]:
             instance = self._require()
             await self._write(servable)
             await instance.load(servable.triton_name, self._limits.load_timeout)
+            if warm_up:
+                await self._warmed_up(servable, instance)
             self._suspects.pop(servable.triton_name, None)
             self._backoffs.pop(servable.triton_name, None)
             if instance is self._instance:
@@ -193,6 +213,17 @@ class InstanceController:
         if self._instance is None or not self.up:
             raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, f"Triton {self.name} is down: {self.reason}")
         return self._instance
+
+    async def _warmed_up(self, servable: Servable, instance: TritonInstance) -> None:
+        """Warm a copy up, or take it off again."""
+        try:
+            await self._warm_up(servable, instance.infer, self._limits.load_timeout)
+        except BridgeError as error:
+            try:
+                await instance.unload(servable.triton_name, self._limits.unload_timeout)
+            except BridgeError as trouble:
+                logger.warning("unloading %s from instance %s failed: %s", servable, self.name, trouble)
+            raise _warm_up_failure(error) from error
 
     async def _write(self, servable: Servable) -> None:
         source = servable.saved_model.path
@@ -301,7 +332,8 @@ class InstanceController:
     async def _reload(self, servable: Servable) -> None:
         name = servable.triton_name
         try:
-            await self.load(servable)
+            # Where no copy is left requests wait for this one already, and warm it up themselves.
+            await self.load(servable, warm_up=bool(self._wanted.instances_with(name)))
         except LoadFailure as failure:
             logger.warning("cannot bring %s back on instance %s: %s", servable, self.name, failure.message)
             self._not_before[name] = time.monotonic() + self._backoffs[name].pause()
@@ -332,3 +364,9 @@ class InstanceController:
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+
+
+def _warm_up_failure(error: BridgeError) -> LoadFailure:
+    """A request that the model refuses is a fault of the version; that of a platform says nothing of it."""
+    refused = not isinstance(error, CallError) or error.fault is Fault.MODEL
+    return LoadFailure(FailureKind.MODEL if refused else FailureKind.PLATFORM, error.code, error.message)

@@ -13,8 +13,9 @@ from bridge.codec.tensor import Tensor
 from bridge.serving import method_names, multi_inference
 from bridge.serving.classify import classifier
 from bridge.serving.examples import examples_run
-from bridge.serving.infer import Answer, InferenceCore
+from bridge.serving.infer import Answer, P, Plan
 from bridge.serving.multi_inference import Head
+from bridge.serving.observer import Observer
 from bridge.serving.predict import session_run
 from bridge.serving.regress import regressor
 from bridge.serving.resolve import examples_signature, predict_signature
@@ -51,13 +52,26 @@ InferExamples = Callable[[ExamplesCall, float | None], Awaitable[Inferred]]
 """`Inference.classify` or `Inference.regress`."""
 
 
+class Core(Protocol):
+    """What the calls need of the request path."""
+
+    @property
+    def check_method_names(self) -> bool: ...
+
+    @property
+    def observer(self) -> Observer: ...
+
+    async def infer(self, spec: ModelSpec | None, plan: Plan[P], timeout: float | None, api: str = "") -> Answer[P]:
+        """Answer a request whose meaning on a servable `plan` tells. Raises BridgeError."""
+
+
 class Inference:
     """The calls. Each answers within `timeout` seconds, None means the cap of the request path's settings.
 
     Each raises BridgeError with TF Serving's code and sentence.
     """
 
-    def __init__(self, core: InferenceCore) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
         self._check = core.check_method_names
 

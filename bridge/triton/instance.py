@@ -25,6 +25,9 @@ __all__ = ["FailureKind", "IndexEntry", "LoadFailure", "RunnerInfo", "ServerMeta
 CALL_SECONDS = 5.0
 """Deadline of a call that only reads. Triton answers such calls on one thread, so one slow disk holds up all."""
 
+WATCH_SECONDS = 3.0
+"""Between two questions whether the runner of a call still lives."""
+
 FIRST_PAUSE, LAST_PAUSE = 0.02, 0.25
 """Seconds between two looks at the index, at first and after some."""
 
@@ -157,9 +160,30 @@ class TritonInstance:
             sentence = f"the runner of {name} describes itself in a way that cannot be read: {error}"
             raise CallError(sentence, Code.INTERNAL, Fault.RUNNER) from None
 
+    async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
+        """Run `call` outside of the request path, which may not know the model yet.
+
+        Raises CallError, also for a runner that dies meanwhile: Triton may never answer then.
+        """
+        answer = asyncio.ensure_future(self._leg.infer(call, timeout))
+        try:
+            while not (await asyncio.wait((answer,), timeout=WATCH_SECONDS))[0]:
+                await self._require_runner(call.model)
+            return answer.result()
+        finally:
+            answer.cancel()
+
     async def close(self) -> None:
         await self._client.close()
         await self._leg.close()
+
+    async def _require_runner(self, name: str) -> None:
+        """Raises CallError if Triton says that the runner of a model died. A busy one may be slow to answer."""
+        try:
+            await self.ping(name)
+        except CallError as error:
+            if error.fault is Fault.RUNNER:
+                raise
 
     async def _await_load(self, name: str, timeout: float, deadline: float) -> None:
         pause = FIRST_PAUSE
