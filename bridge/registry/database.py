@@ -39,6 +39,7 @@ POSTGRESQL_ARGUMENTS = {
 EVENTS_LOCK = 0x7462_0001
 CONFIG_LOCK = 0x7462_0002
 SCHEMA_LOCK = 0x7462_0003
+MODELMESH_LOCK = 0x7462_0004
 
 
 class Database:
@@ -50,6 +51,7 @@ class Database:
         self._engine = engine
         self._writer = engine.execution_options(writes=True)
         self._reader = engine if self.dialect == "sqlite" else engine.execution_options(**_SNAPSHOT)
+        self._looker = engine if self.dialect == "sqlite" else engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     def connect(cls, url: str) -> Database:
@@ -71,6 +73,11 @@ class Database:
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent snapshot. Raises Unavailable while the database does not answer."""
         with self._translated(), self._reader.begin() as connection:
+            return work(connection)
+
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Run `work`, which makes one statement: that sees one snapshot by itself, in a third of the round trips."""
+        with self._translated(), self._looker.connect() as connection:
             return work(connection)
 
     def write(self, work: Callable[[Connection], T]) -> T:

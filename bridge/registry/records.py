@@ -216,7 +216,7 @@ class LoadFailureRecord:
 class RegisteredModel:
     """A model that a ModelMesh client registered.
 
-    `auto_delete` says that it goes with its last vmodel. `generation` is never used twice in a database, so that a model
+    `auto_delete` says that it goes with its last vmodel. No `generation` is used twice in a database, so that a model
     registered anew is not taken for the earlier one. `failures` are newest first. Times are microseconds UTC.
     """
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from bridge.clock import Clock, SystemClock
 from bridge.errors import FailedPrecondition, InvalidArgument
-from bridge.registry import configs, fleet, leases, models, problems, schema, versions
+from bridge.registry import (
+    configs,
+    fleet,
+    leases,
+    load_failures,
+    models,
+    problems,
+    registered_models,
+    schema,
+    versions,
+    vmodels,
+)
 from bridge.registry.database import Database
 from bridge.registry.events import Event, VersionObserved
 from bridge.registry.journal import Journal
@@ -24,19 +35,30 @@ from bridge.registry.records import (
     AppliedConfig,
     ConfigRevision,
     Copy,
+    DeleteOutcome,
     EventRecord,
     Instance,
     InstanceState,
     JsonObject,
     Lease,
     Model,
+    ModelInfo,
     ModelSpec,
     Owner,
     Problem,
+    PromoteOutcome,
+    RegisteredModel,
+    SetVModel,
+    SetVModelOutcome,
     Version,
+    VModel,
 )
 from bridge.registry.tables import meta
 from bridge.registry.transaction import Transaction, Transactions
+from bridge.registry.vmodel_rules import CopiesView
+
+UNRECORDED = Actor("bridge", "placement")
+"""For calls that never write an event."""
 
 
 class Registry:
@@ -240,6 +262,73 @@ class Registry:
     def clear_problem(self, subject: str, path: str | None = None, *, actor: Actor) -> bool:
         """The problem at `path` is over, without `path` every one of `subject`. Returns whether that is news."""
         return self._transactions.run(lambda tx: problems.clear_problem(tx, subject, path), actor)
+
+    def registered_models(self) -> tuple[RegisteredModel, ...]:
+        """Models that ModelMesh clients registered, by id."""
+        return self._database.read(registered_models.read_registered_models)
+
+    def registered_model(self, id: str) -> RegisteredModel | None:
+        return self._database.read(lambda connection: registered_models.find_registered_model(connection, id))
+
+    def register_model(
+        self, id: str, info: ModelInfo, auto_delete: bool, last_used_at: int, actor: Actor
+    ) -> tuple[RegisteredModel, bool]:
+        """The model, and whether this call created it; `last_used_at` is in microseconds UTC.
+
+        Raises InvalidArgument for an empty id or type, AlreadyExists if the id has other content.
+        """
+        return self._transactions.run(
+            lambda tx: registered_models.register_model(tx, id, info, auto_delete, last_used_at), actor
+        )
+
+    def unregister_model(self, id: str, actor: Actor) -> RegisteredModel | None:
+        """The model that left, None if there was none. Raises FailedPrecondition while a vmodel refers to it."""
+        return self._transactions.run(lambda tx: registered_models.unregister_model(tx, id), actor)
+
+    def touch_registered(self, last_used: Mapping[str, int]) -> None:
+        """Move times of last use forward, microseconds UTC by id, without an event."""
+        self._transactions.run(lambda tx: registered_models.touch_registered(tx, last_used), UNRECORDED)
+
+    def record_load_failure(
+        self, id: str, instance: str, code: int, message: str, actor: Actor, generation: int | None = None
+    ) -> bool:
+        """Keep why the instance could not load the model; False if that model, or that `generation` of it, is gone."""
+        return self._transactions.run(
+            lambda tx: load_failures.record_load_failure(tx, id, instance, code, message, generation), actor
+        )
+
+    def forget_load_failures(self, id: str, instances: Collection[str], actor: Actor) -> bool:
+        """Failures of the model on these instances count no more; False if there were none."""
+        return self._transactions.run(lambda tx: load_failures.forget_load_failures(tx, id, instances), actor)
+
+    def vmodels(self) -> tuple[VModel, ...]:
+        """By id."""
+        return self._database.read(vmodels.read_vmodels)
+
+    def vmodel(self, id: str) -> VModel | None:
+        return self._database.read(lambda connection: vmodels.find_vmodel(connection, id))
+
+    def set_vmodel(self, request: SetVModel, view: CopiesView, actor: Actor) -> SetVModelOutcome:
+        """Create or move a vmodel, with its target and what its old models leave behind, in one transaction.
+
+        `view` is asked on this thread, again if the transaction is tried again. Raises InvalidArgument, NotFound,
+        AlreadyExists or FailedPrecondition with ModelMesh's sentences, and then nothing is changed.
+        """
+        wanted = vmodels.read_request(request)
+        settled = self._database.look(lambda connection: vmodels.find_settled(connection, wanted, view))
+        return settled or self._transactions.run(lambda tx: vmodels.set_vmodel(tx, wanted, view), actor)
+
+    def promote_vmodel(self, id: str, active: str, target: str, actor: Actor) -> PromoteOutcome:
+        """End the transition from `active` to `target`, if the vmodel still is in that one."""
+        return self._transactions.run(lambda tx: vmodels.promote_vmodel(tx, id, active, target), actor)
+
+    def fail_vmodel(self, id: str, target: str, failed: bool, actor: Actor, cause: str = "") -> bool:
+        """Keep whether the target of a transition is known to fail, and why; False if that is no news."""
+        return self._transactions.run(lambda tx: vmodels.fail_vmodel(tx, id, target, failed, cause), actor)
+
+    def delete_vmodel(self, id: str, owner: str, actor: Actor) -> DeleteOutcome:
+        """Delete a vmodel, if it is there and, where `owner` is not empty, has that owner."""
+        return self._transactions.run(lambda tx: vmodels.delete_vmodel(tx, id, owner), actor)
 
     def append(self, event: Event, actor: Actor) -> None:
         """Write an event that no other call writes."""

@@ -32,8 +32,10 @@ meta = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("deployment_id", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("last_generation", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="one_row"),
 )
+"""`last_generation` is that of the model registered last, whether it is still there or not."""
 
 models = Table(
     "models",
@@ -76,13 +78,36 @@ version_labels = Table(
     Column("updated_at", BigInteger, nullable=False),
 )
 
+registered_models = Table(
+    "registered_models",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("type", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("auto_delete", Boolean, nullable=False),
+    Column("generation", BigInteger, nullable=False, unique=True),
+    Column("last_used_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+load_failures = Table(
+    "load_failures",
+    metadata,
+    Column("model", Text, ForeignKey("registered_models.id"), primary_key=True),
+    Column("instance", Text, primary_key=True),
+    Column("code", Integer, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
 vmodels = Table(
     "vmodels",
     metadata,
     Column("id", Text, primary_key=True),
     Column("owner", Text, nullable=False),
-    Column("active", Text, nullable=False),
-    Column("target", Text, nullable=False),
+    Column("active", Text, ForeignKey("registered_models.id"), nullable=False, index=True),
+    Column("target", Text, ForeignKey("registered_models.id"), nullable=False, index=True),
     Column("target_failed", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),

@@ -9,10 +9,16 @@ import pytest
 
 from bridge.registry import canonical
 from bridge.registry import events as e
+from bridge.registry import modelmesh_events as m
 
 WANTED = {"base_path": "/m"}
 LOADED: dict[str, Any] = {"model": "m", "version": 1, "instance": "i", "triton_name": "t", "size": 7}
 OBSERVED: dict[str, Any] = {"version": 1, "code": 0, "message": "", "path": "/m/1", "fingerprint": "f", "size": 7}
+CONTENT = {"type": "tensorflow", "generation": 1}
+FAILURE: dict[str, Any] = {"instance": "i", "code": 13, "message": "no such op"}
+STEADY = {"active": "a", "target": "a", "target_failed": False}
+MOVING = {"active": "a", "target": "b", "target_failed": False}
+FAILED = {"active": "a", "target": "b", "target_failed": True}
 START = e.VersionObserved("m", 1, 10, 0, "", "/m/1", "f", 7)
 
 EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
@@ -85,6 +91,24 @@ EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
     (e.LeadershipTaken("a", 2, None), "leadership taken", "server", None, {"holder": "a", "fence": 2}),
     (e.LeadershipTaken("a", 2, "b"), "leadership taken", "server", {"holder": "b"}, {"holder": "a", "fence": 2}),
     (e.LeadershipGiven("a", 2), "leadership given back", "server", {"holder": "a", "fence": 2}, None),
+    (m.ModelRegistered("m", CONTENT), "model registered", "model:m", None, CONTENT),
+    (m.ModelUnregistered("m", CONTENT), "model unregistered", "model:m", CONTENT, None),
+    (m.ModelAutoDeleted("m", CONTENT, "v"), "model auto-deleted", "model:m", CONTENT, {"last_vmodel": "v"}),
+    (m.LoadFailed("m", **FAILURE), "load failed", "model:m", None, FAILURE),
+    (m.LoadFailureForgotten("m", **FAILURE), "load failure forgotten", "model:m", FAILURE, None),
+    (m.VModelCreated("v", None, STEADY), "vmodel created", "vmodel:v", None, STEADY),
+    (m.VModelTransitionStarted("v", STEADY, MOVING), "vmodel transition started", "vmodel:v", STEADY, MOVING),
+    (
+        m.VModelTransitionFailed("v", MOVING, FAILED, "no such op"),
+        "vmodel transition failed",
+        "vmodel:v",
+        MOVING,
+        FAILED | {"cause": "no such op"},
+    ),
+    (m.VModelTransitionResumed("v", FAILED, MOVING), "vmodel transition resumed", "vmodel:v", FAILED, MOVING),
+    (m.VModelPromoted("v", MOVING, STEADY), "vmodel promoted", "vmodel:v", MOVING, STEADY),
+    (m.VModelRolledBack("v", FAILED, STEADY), "vmodel rolled back", "vmodel:v", FAILED, STEADY),
+    (m.VModelDeleted("v", STEADY, None), "vmodel deleted", "vmodel:v", STEADY, None),
 ]
 
 

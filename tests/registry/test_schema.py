@@ -54,6 +54,7 @@ def test_every_constraint_has_the_name_of_the_convention(empty_url: str, databas
             found.add(inspector.get_pk_constraint(table)["name"])
             found |= {item["name"] for item in inspector.get_foreign_keys(table)}
             found |= {item["name"] for item in inspector.get_check_constraints(table)}
+            found |= {item["name"] for item in inspector.get_unique_constraints(table)}
         return found
 
     wanted = {str(item.name) for table in metadata.tables.values() for item in table.constraints}
