@@ -21,13 +21,15 @@ class AwaitedVersions:
         self.unread = at_start
         """True until the base path was read for the first time."""
 
-    def found(self, wanted: Collection[int] | None) -> None:
-        """The base path was read and these versions are wanted, or it could not be read (None)."""
+    def found(self, wanted: Collection[int] | None) -> bool:
+        """The base path was read and these versions are wanted, or it could not be read (None); whether that is news."""
+        before = self.unread, self._undecided, len(self._returning)
         self.unread = False
         if wanted is not None:
             self._returning &= set(wanted)
         if not wanted:
             self._undecided = False
+        return before != (self.unread, self._undecided, len(self._returning))
 
     def decided(self, version: int, *, serves: bool, last: bool) -> None:
         """A version serves or ended; `last` says that no other one loads."""

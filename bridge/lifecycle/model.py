@@ -12,7 +12,7 @@ from bridge.errors import BridgeError, Code
 from bridge.lifecycle.awaited import AwaitedVersions
 from bridge.lifecycle.loader import Wish
 from bridge.lifecycle.servable import Servable
-from bridge.lifecycle.transition import Candidate, Phase, Verb, next_action
+from bridge.lifecycle.transition import Candidate, Phase, Rule, Verb, availability_preserving
 from bridge.serving.routes import LoggingRoute, ModelRoute, ServableRoute, VersionState, VersionStatus
 from model_repo_sync.sources import VersionDirectory
 
@@ -63,8 +63,15 @@ class _Managed:
 class ModelManager:
     """State machine of one model. Used on the control plane's event loop only."""
 
-    def __init__(self, name: str, surroundings: Surroundings, awaited: AwaitedVersions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        surroundings: Surroundings,
+        awaited: AwaitedVersions | None = None,
+        rule: Rule = availability_preserving,
+    ) -> None:
         self.name = name
+        self._rule = rule
         self._awaited = awaited or AwaitedVersions()
         self.configured = True
         self._surroundings = surroundings
@@ -79,7 +86,8 @@ class ModelManager:
     def aspire(self, directories: Sequence[VersionDirectory]) -> None:
         """Serve exactly these versions. One that is just unloading comes back after its end."""
         wanted = {item.version: item for item in directories}
-        self._awaited.found(wanted)
+        if self._awaited.found(wanted):
+            self._changed()
         self._postponed = {}
         for version, managed in list(self._managed.items()):
             self._set_aspired(managed, version in wanted)
@@ -93,8 +101,7 @@ class ModelManager:
 
     def unreadable(self) -> None:
         """The base path cannot be read: what serves stays, and nobody waits for what was never seen to serve."""
-        if self._awaited.unread:
-            self._awaited.found(None)
+        if self._awaited.unread and self._awaited.found(None):
             self._changed()
 
     def set_labels(self, labels: Mapping[str, int], *, at_once: bool = False) -> None:
@@ -128,7 +135,7 @@ class ModelManager:
 
     def advance(self) -> None:
         """Start every step that the transition rule asks for now."""
-        while (action := next_action(self._candidates())) is not None:
+        while (action := self._rule(self._candidates())) is not None:
             managed = self._managed[action.version]
             if action.verb is Verb.LOAD:
                 managed.phase = Phase.LOADING

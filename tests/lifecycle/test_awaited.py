@@ -56,12 +56,14 @@ async def test_a_version_that_served_before_is_awaited_although_another_one_serv
 @pytest.mark.parametrize("wanted", [(), (3,)])
 async def test_a_version_that_is_not_wanted_any_more_is_not_awaited(wanted: tuple[int, ...]) -> None:
     around = starting(2)
+    assert awaited(around) == (True, (2,))
     around.aspire(*wanted)
     assert awaited(around) == (False, wanted)
 
 
 async def test_a_base_path_that_cannot_be_read_is_awaited_only_for_what_served() -> None:
     for around, versions in ((starting(), ()), (starting(2), (2,))):
+        assert awaited(around) == (True, versions)
         around.manager.unreadable()
         assert awaited(around) == (False, versions)
 
