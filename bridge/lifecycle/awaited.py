@@ -22,7 +22,7 @@ class AwaitedVersions:
         """True until the base path was read for the first time."""
 
     def found(self, wanted: Collection[int] | None) -> bool:
-        """The base path was read and these versions are wanted, or it could not be read (None); whether that is news."""
+        """The base path was read and these versions are wanted, None if it could not be read. Whether that is news."""
         before = self.unread, self._undecided, len(self._returning)
         self.unread = False
         if wanted is not None:
