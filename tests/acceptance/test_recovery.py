@@ -15,7 +15,7 @@ from tests.support.official_client import Loop, OfficialClient, export
 from tests.support.processes import Process
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 
 BACK_SECONDS = 10.0
 
