@@ -21,7 +21,7 @@ from bridge.console.hosts import is_loopback
 from bridge.errors import Internal, InvalidArgument
 from bridge.http_server import HttpServer
 from bridge.instances import Instances, device, start_embedded
-from bridge.lifecycle import source_config
+from bridge.lifecycle import source_config, transition
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.downloads import Downloads
@@ -274,6 +274,7 @@ class Application:
             source_config.rules(settings),
             self._scans,
             downloads,
+            transition.RULES[settings.transition_policy],
         )
 
     def _sources_path(self, deployment: str) -> Path:

@@ -88,6 +88,11 @@ class Settings:
     platform_config_file: str = setting(
         "", "text-format PlatformConfigMap; replaces the flags of batching, warmup, tags and sessions"
     )
+    transition_policy: str = setting(
+        "availability_preserving",
+        "whether a version is unloaded when its successor serves, or before that loads, which saves memory",
+        choices=("availability_preserving", "resource_preserving"),
+    )
     model_load_timeout_seconds: int = setting(600, "seconds after which a load that Triton did not finish is given up")
 
     state_dir: str = setting("./bridge-state", "directory of the database, the model repository, logs and server.json")

@@ -26,6 +26,7 @@ from bridge.lifecycle.request_logging import logging_route
 from bridge.lifecycle.servable import Servable
 from bridge.lifecycle.source import ModelSource, Recall, recall_nothing
 from bridge.lifecycle.source_config import SourceRules
+from bridge.lifecycle.transition import Rule, availability_preserving
 from bridge.registry.records import Model, ModelSpec
 from bridge.serving.routes import ModelRoute, VersionStatus
 from model_repo_sync import names
@@ -47,6 +48,7 @@ class ControlPlane:
         rules: SourceRules,
         executor: Executor,
         downloads: Downloads,
+        transition: Rule = availability_preserving,
     ) -> None:
         self.fleet = fleet
         self.leases = leases
@@ -57,6 +59,7 @@ class ControlPlane:
         self._rules = rules
         self._executor = executor
         self._downloads = downloads
+        self._transition = transition
         self._managers: dict[str, ModelManager] = {}
         self._sources: dict[str, ModelSource] = {}
         self._source_tasks: dict[str, asyncio.Task[None]] = {}
@@ -276,7 +279,7 @@ class ControlPlane:
 
     def _adopt(self, name: str, record: Model | ModelSpec) -> None:
         if name not in self._managers:
-            self._managers[name] = ModelManager(name, self, self._awaited(name))
+            self._managers[name] = ModelManager(name, self, self._awaited(name), self._transition)
         manager = self._managers[name]
         manager.configured = True
         manager.set_logging(logging_route(record.logging))

@@ -10,6 +10,7 @@ from bridge.errors import BridgeError, Code
 from bridge.lifecycle.loader import Wish
 from bridge.lifecycle.model import ModelManager
 from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.transition import Rule, availability_preserving
 from bridge.serving.routes import VersionState, VersionStatus
 from model_repo_sync.saved_model import SavedModel
 from model_repo_sync.sources import VersionDirectory
@@ -32,7 +33,7 @@ def servable(model: str, version: int) -> Servable:
 class FakeSurroundings:
     """Records what the manager asks for. `finish` and `fail` end the load of a version, `let_go` an unload."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Rule = availability_preserving) -> None:
         self.loads: dict[int, asyncio.Future[Servable]] = {}
         self.unloads: dict[int, asyncio.Future[None]] = {}
         self.wishes: dict[int, Wish] = {}
@@ -40,7 +41,7 @@ class FakeSurroundings:
         self.pinned: set[int] = set()
         self.vanished: set[int] = set()
         self.epoch = 0
-        self.manager = ModelManager("m", self)
+        self.manager = ModelManager("m", self, rule=rule)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def reserve(self, model: str, version: int, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.errors import BridgeError, Code
+from bridge.lifecycle.transition import resource_preserving
 from bridge.serving.routes import VersionState
 from tests.lifecycle.surroundings import FakeSurroundings
 
@@ -155,3 +156,24 @@ async def test_settled_means_serving_or_nothing_but_errors() -> None:
     assert not around.manager.settled
     await around.fail(1, BROKEN)
     assert around.manager.settled
+
+
+async def test_resources_first_unloads_before_it_loads() -> None:
+    around = FakeSurroundings(resource_preserving)
+    around.aspire(1)
+    await around.finish(1)
+    around.aspire(2)
+    await around.turn()
+    assert (around.serving(), list(around.loads)) == ([], [])
+    await around.let_go(1)
+    await around.finish(2)
+    assert around.serving() == [2]
+
+
+async def test_a_directory_that_vanished_before_its_load_never_loads() -> None:
+    around = FakeSurroundings()
+    around.vanished.add(1)
+    around.aspire(1)
+    await around.turn()
+    assert around.history == [(1, VersionState.START), (1, VersionState.END)]
+    assert around.manager.route().statuses[0].code is Code.NOT_FOUND

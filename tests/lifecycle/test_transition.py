@@ -1,10 +1,19 @@
-"""The availability-preserving rule, with the vectors of TF Serving's own test of it."""
+"""The rules of transition; those of availability with the vectors of TF Serving's own test of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from bridge.lifecycle.transition import Action, Candidate, Phase, Verb, next_action
+from bridge.lifecycle.transition import (
+    RULES,
+    Action,
+    Candidate,
+    Phase,
+    Verb,
+    availability_preserving,
+    resource_preserving,
+)
+from bridge.settings import SETTINGS
 
 LETTERS = {"N": Phase.NEW, "L": Phase.LOADING, "R": Phase.READY, "U": Phase.UNLOADING, "E": Phase.ERROR}
 
@@ -34,5 +43,30 @@ def candidates(text: str) -> list[Candidate]:
         ("", None),
     ],
 )
-def test_next_action(versions: str, action: Action | None) -> None:
-    assert next_action(candidates(versions)) == action
+def test_availability_first(versions: str, action: Action | None) -> None:
+    assert availability_preserving(candidates(versions)) == action
+
+
+@pytest.mark.parametrize(
+    ("versions", "action"),
+    [
+        ("1R 2N*", Action(Verb.UNLOAD, 1)),
+        ("1R 2R 3N*", Action(Verb.UNLOAD, 1)),
+        ("1U 2N*", None),
+        ("1L 2N*", None),
+        ("1E 2N*", Action(Verb.LOAD, 2)),
+        ("1N 2N*", Action(Verb.LOAD, 2)),
+        ("1R* 2N* 3N*", Action(Verb.LOAD, 3)),
+        ("1R* 2L*", None),
+        ("1R* 2E*", None),
+        ("2R 3E", Action(Verb.UNLOAD, 2)),
+        ("", None),
+    ],
+)
+def test_resources_first(versions: str, action: Action | None) -> None:
+    assert resource_preserving(candidates(versions)) == action
+
+
+def test_the_setting_names_the_rules() -> None:
+    [setting] = [setting for setting in SETTINGS if setting.name == "transition_policy"]
+    assert (setting.choices, setting.default) == (tuple(RULES), "availability_preserving")
