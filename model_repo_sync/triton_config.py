@@ -18,6 +18,7 @@ from tritonclient.grpc import model_config_pb2
 from model_repo_sync.batching import Batching
 from model_repo_sync.device import CPU, Device, DeviceKind
 from model_repo_sync.runner.tensorflow_engine import dtypes
+from model_repo_sync.runner.tensorflow_engine.batching_parameters import BatchingParameters
 from model_repo_sync.saved_model import SavedModel
 from model_repo_sync.session_config import CALLER_THREAD, session_config
 
@@ -190,6 +191,10 @@ def _validate_parameters(config: Any) -> None:
     try:
         runner = json.loads(config.parameters["runner"].string_value)
         bytes.fromhex(config.parameters["session_config"].string_value)
+        if "batching" in config.parameters:
+            BatchingParameters.loads(config.parameters["batching"].string_value)
+        if "op_libraries" in config.parameters:
+            json.loads(config.parameters["op_libraries"].string_value)
     except ValueError as error:
         raise ConfigError(f"The model configuration has a damaged parameter: {error}.") from error
     known = isinstance(runner, dict) and runner.get("format") == FORMAT

@@ -9,8 +9,10 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from model_repo_sync import device, triton_config
+from model_repo_sync.batching import Batching
+from model_repo_sync.protos.tensorflow_serving.session_bundle_config_pb2 import BatchingParameters
 from model_repo_sync.runner.tensorflow_engine import dtypes
-from model_repo_sync.saved_model import read_saved_model
+from model_repo_sync.saved_model import SavedModelError, read_saved_model
 from model_repo_sync.triton_config import ConfigError, RunnerOptions
 from tests.model_repo_sync.builders import GraphBuilder, identity, write
 
@@ -140,6 +142,41 @@ def test_the_device_is_explicit(tmp_path: Path, place: str, kind: str, gpus: lis
 def test_an_unresolved_device_is_refused() -> None:
     with pytest.raises(ConfigError, match="'auto' was not resolved"):
         triton_config.probe("p", RunnerOptions(device=device.parse("auto")))
+
+
+def test_batching_and_op_libraries_are_told_where_they_are_wanted(tmp_path: Path) -> None:
+    assert not {"batching", "op_libraries"} & set(generated(tmp_path / "plain").parameters)
+    message = BatchingParameters()
+    message.max_batch_size.value = 4
+    options = RunnerOptions(batching=Batching(message), op_libraries=("/ops/a.so",))
+    parameters = generated(tmp_path / "m", options=options).parameters
+    assert json.loads(parameters["op_libraries"].string_value) == ["/ops/a.so"]
+    assert json.loads(parameters["batching"].string_value)["max_batch_size"] == 4
+
+
+def test_batching_parameters_that_cannot_be_used_are_the_models_fault(tmp_path: Path) -> None:
+    options = RunnerOptions(batching=Batching(BatchingParameters(allowed_batch_sizes=[8])))
+    with pytest.raises(SavedModelError, match="Last entry in allowed_batch_sizes must match max_batch_size"):
+        generated(tmp_path / "m", options=options)
+
+
+def test_a_probe_is_not_batched() -> None:
+    options = RunnerOptions(batching=Batching(BatchingParameters(allowed_batch_sizes=[8])), op_libraries=("/a.so",))
+    assert not {"batching", "op_libraries"} & set(parsed(triton_config.probe("p", options)).parameters)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("batching", '{"size": 1}', "damaged parameter: the parameter batching has the unknown field size"),
+        ("op_libraries", "a.so", "damaged parameter"),
+    ],
+)
+def test_validation_of_optional_parameters(key: str, value: str, fault: str) -> None:
+    config = parsed(EXPECTED)
+    config.parameters[key].string_value = value
+    with pytest.raises(ConfigError, match=fault):
+        triton_config.validate(text_format.MessageToString(config), NAME)
 
 
 @pytest.mark.parametrize(

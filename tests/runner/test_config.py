@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from model_repo_sync.runner.tensorflow_engine import config
+from model_repo_sync.runner.tensorflow_engine.batching_parameters import BatchingParameters
 from model_repo_sync.runner.tensorflow_engine.errors import PlatformError
 
 RUNNER = {"format": 1, "inputs": {"x:0": 1}, "outputs": {"y:0": 7}, "tags": ["serve"]}
@@ -32,6 +33,14 @@ def test_everything_is_read() -> None:
     assert (parsed.threads, parsed.queue_size, parsed.device) == (2, 9, None)
 
 
+def test_batching_and_op_libraries_are_read_where_they_are_given() -> None:
+    plain = config.parse(arguments())
+    assert (plain.batching, plain.op_libraries) == (None, ())
+    parameters = BatchingParameters(max_batch_size=4, allowed_batch_sizes=(2, 4))
+    parsed = config.parse(arguments(batching=parameters.dumps(), op_libraries='["/ops/a.so", "/ops/b.so"]'))
+    assert (parsed.batching, parsed.op_libraries) == (parameters, ("/ops/a.so", "/ops/b.so"))
+
+
 def test_a_gpu_is_named_by_triton() -> None:
     assert config.parse(arguments(kind="GPU")).device == 3
 
@@ -51,6 +60,11 @@ def test_a_probe_has_no_saved_model() -> None:
             "gives h:0 the unserved type resource",
         ),
         (arguments(session_config="xyz"), "A parameter of the model configuration cannot be read: non-hexadecimal"),
+        (
+            arguments(batching='{"max_batch": 1}'),
+            "cannot be read: the parameter batching has the unknown field max_batch",
+        ),
+        (arguments(op_libraries="a.so"), "A parameter of the model configuration cannot be read: Expecting value"),
         (arguments(threads="many"), "A parameter of the model configuration cannot be read: .*'many'"),
     ],
 )

@@ -132,6 +132,53 @@ async def test_ping_and_dead_runner(instance: TritonInstance, own_server: Triton
     await instance.unload(name, 20)
 
 
+def echo(**parameters: str) -> ModelCall:
+    return ModelCall("echo", [WireTensor("in.UINT8", "UINT8", (1,), b"a")], ["out.UINT8"], parameters)
+
+
+async def test_a_call_outside_of_the_request_path(instance: TritonInstance) -> None:
+    await instance.load("echo", 20)
+    [answer] = await instance.infer(echo(), 20)
+    assert bytes(answer.data) == b"a"
+    with pytest.raises(CallError, match="tf_status") as caught:
+        await instance.infer(echo(error="INTERNAL no tf_status"), 20)
+    assert caught.value.fault is Fault.MODEL
+    with pytest.raises(CallError) as caught:
+        await instance.infer(echo(exit="1"), 20)
+    assert caught.value.fault is Fault.RUNNER
+
+
+class SilentLeg:
+    """A leg to a runner that died: calls in flight are never answered, later ones hear of it."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
+        if call.outputs == ["bridge.runner"]:
+            raise CallError("Stub process is not healthy.", Code.UNAVAILABLE, Fault.RUNNER)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        raise AssertionError("nobody sets the event")
+
+    async def close(self) -> None:
+        """There is no connection."""
+
+
+async def test_a_call_ends_with_its_runner_though_triton_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.triton.instance.WATCH_SECONDS", 0.05)
+    instance, leg = TritonInstance.connect(InstanceRoute("one", grpc="127.0.0.1:1", http="")), SilentLeg()
+    monkeypatch.setattr(instance, "_leg", leg)
+    with pytest.raises(CallError, match="not healthy"):
+        await instance.infer(echo(), 3600)
+    await asyncio.sleep(0)
+    assert leg.cancelled
+    await instance.close()
+
+
 async def test_load_outlives_its_call(instance: TritonInstance, own_server: Tritonserver) -> None:
     """The runner needs some tenths of a second to load TensorFlow, so a call of 50 ms ends before."""
     name = "probe.0123abcd.slow"
