@@ -35,20 +35,21 @@ class Separator(NamedTuple):
     text: bytes
 
 
-def number_text(values: NDArray[Any], separators: Sequence[Separator]) -> bytes:
-    """The elements of a flat array, floats as `float_texts` writes them.
+def number_text(values: NDArray[Any], separators: Sequence[Separator]) -> Iterator[bytes]:
+    """The elements of a flat array, floats as `float_texts` writes them, in pieces.
 
     Of the separators that fit an index the last one counts; the first has the period 1, each other one a multiple of
     the one before it.
     """
     if LIBRARY is None:
         return plain_number_text(values, separators)
-    return b"".join(_printed(LIBRARY, values, separators))
+    return _printed(LIBRARY, values, separators)
 
 
-def plain_number_text(values: NDArray[Any], separators: Sequence[Separator]) -> bytes:
+def plain_number_text(values: NDArray[Any], separators: Sequence[Separator]) -> Iterator[bytes]:
     """`number_text` without the library."""
-    return b"".join(_plain_blocks(values, separators))
+    for begin in range(0, len(values), _BLOCK):
+        yield joined(_tokens(values[begin : begin + _BLOCK]), separators, begin)
 
 
 def joined(tokens: Sequence[bytes], separators: Sequence[Separator], begin: int = 0) -> bytes:
@@ -64,11 +65,6 @@ def joined(tokens: Sequence[bytes], separators: Sequence[Separator], begin: int 
     if begin == 0 and texts:
         texts[0] = b""
     return b"".join(chain.from_iterable(zip(texts, tokens, strict=True)))
-
-
-def _plain_blocks(values: NDArray[Any], separators: Sequence[Separator]) -> Iterator[bytes]:
-    for begin in range(0, len(values), _BLOCK):
-        yield joined(_tokens(values[begin : begin + _BLOCK]), separators, begin)
 
 
 def _tokens(values: NDArray[Any]) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from bridge.serving.routes import VersionStatus
 from model_repo_sync.protos.tensorflow import meta_graph_pb2
 from model_repo_sync.protos.tensorflow_serving import get_model_metadata_pb2
 
+Pieces = Sequence[bytes]
+"""Text that is joined once, at the end: it may be large."""
+
 _INDENT = INDENT.encode()
 
 
@@ -30,18 +33,18 @@ def predict_json(outputs: Sequence[tuple[str, Tensor]], row: bool) -> bytes:
     """
     if not outputs:
         raise InvalidArgument("Cannot convert empty tensor map to JSON")
-    return _predictions(outputs) if row else _outputs(outputs)
+    return b"".join(_predictions(outputs) if row else _outputs(outputs))
 
 
-def _predictions(outputs: Sequence[tuple[str, Tensor]]) -> bytes:
+def _predictions(outputs: Sequence[tuple[str, Tensor]]) -> Pieces:
     batch = _batch_size(outputs)
     if len(outputs) == 1:
-        body = rows_text(*outputs[0], level=2)
+        body: Pieces = rows_text(*outputs[0], level=2)
     else:
         columns = [(quote(alias).encode(), row_texts(alias, tensor, level=3)) for alias, tensor in outputs]
-        rows = [_object([(alias, texts[index]) for alias, texts in columns], 2) for index in range(batch)]
+        rows = [_object([(alias, [texts[index]]) for alias, texts in columns], 2) for index in range(batch)]
         body = _lines(rows, 2)
-    return _object([(b'"predictions"', b"[%b\n%b]" % (body, _INDENT) if batch else b"[]")], 0)
+    return _object([(b'"predictions"', [b"[", *body, b"\n" + _INDENT + b"]"] if batch else [b"[]"])], 0)
 
 
 def _batch_size(outputs: Sequence[tuple[str, Tensor]]) -> int:
@@ -57,21 +60,25 @@ def _batch_size(outputs: Sequence[tuple[str, Tensor]]) -> int:
     return batch
 
 
-def _outputs(outputs: Sequence[tuple[str, Tensor]]) -> bytes:
+def _outputs(outputs: Sequence[tuple[str, Tensor]]) -> Pieces:
     if len(outputs) == 1:
         return _object([(b'"outputs"', column_text(*outputs[0], level=1))], 0)
     columns = [(quote(alias).encode(), column_text(alias, tensor, level=2)) for alias, tensor in outputs]
     return _object([(b'"outputs"', _object(columns, 1))], 0)
 
 
-def _lines(items: Sequence[bytes], level: int) -> bytes:
+def _lines(items: Iterable[Pieces], level: int) -> Pieces:
+    """Each item on a line of its own."""
     indent = b"\n" + _INDENT * level
-    return indent + (b"," + indent).join(items)
+    pieces: list[bytes] = []
+    for item in items:
+        pieces += (b"," + indent if pieces else indent, *item)
+    return pieces
 
 
-def _object(members: Sequence[tuple[bytes, bytes]], level: int) -> bytes:
-    lines = _lines([b"%b: %b" % member for member in members], level + 1)
-    return b"{%b\n%b}" % (lines, _INDENT * level)
+def _object(members: Sequence[tuple[bytes, Pieces]], level: int) -> Pieces:
+    lines = _lines(([key, b": ", *value] for key, value in members), level + 1)
+    return [b"{", *lines, b"\n" + _INDENT * level + b"}"]
 
 
 def results_json(result: Classifications | Regressions) -> bytes:
@@ -83,7 +90,7 @@ def results_json(result: Classifications | Regressions) -> bytes:
         texts, end = float_texts(np.array(result.values, np.float32)), ""
     else:
         texts, end = [_classes(row) for row in result.rows], f"\n{INDENT}"
-    return _object([(b'"results"', _utf8(f"[{', '.join(texts)}{end}]"))], 0)
+    return b"".join(_object([(b'"results"', [_utf8(f"[{', '.join(texts)}{end}]")])], 0))
 
 
 def _classes(row: Sequence[tuple[bytes, float]]) -> str:
@@ -98,7 +105,7 @@ def _utf8(text: str) -> bytes:
 
 def error_json(message: str) -> bytes:
     """The body of an error response."""
-    return _object([(b'"error"', _utf8(quote(message)))], 0)
+    return b"".join(_object([(b'"error"', [_utf8(quote(message))])], 0))
 
 
 def status_json(statuses: Sequence[VersionStatus]) -> bytes:

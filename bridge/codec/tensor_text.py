@@ -44,35 +44,36 @@ class _Layout:
         return f"\n{INDENT * (self.level + depth)}" if self.lines else ""
 
 
-def column_text(alias: str, tensor: Tensor, level: int) -> bytes:
-    """A whole tensor, each element on a line of its own. `level` counts the containers that are open around it.
+def column_text(alias: str, tensor: Tensor, level: int) -> list[bytes]:
+    """A whole tensor, each element on a line of its own, in pieces.
 
-    Raises InvalidArgument for a dtype that has no form in JSON.
+    `level` counts the containers that are open around it. Raises InvalidArgument for a dtype that has no form in JSON.
     """
     dims, elements = _elements(alias, tensor, level + len(tensor.shape))
     layout = _Layout(level, lines=True)
     axes = range(len(dims))
     opening, closing = "".join(map(layout.open, axes)), "".join(map(layout.close, reversed(axes)))
-    return opening.encode() + _text(elements, _separators(dims, layout, layout.comma(0))) + closing.encode()
+    return [opening.encode(), *_text(elements, _separators(dims, layout, layout.comma(0))), closing.encode()]
 
 
-def rows_text(alias: str, tensor: Tensor, level: int) -> bytes:
-    """All rows of a tensor, without the brackets of the outer list, on one line. Raises InvalidArgument."""
+def rows_text(alias: str, tensor: Tensor, level: int) -> list[bytes]:
+    """All rows of a tensor, without the brackets of the outer list, on one line, in pieces. Raises InvalidArgument."""
     return _rows(alias, tensor, level, ", ")
 
 
 def row_texts(alias: str, tensor: Tensor, level: int) -> list[bytes]:
     """Each row of a tensor, on one line. Raises InvalidArgument."""
-    return _rows(alias, tensor, level, _ROW_END.decode()).split(_ROW_END) if tensor.shape[0] else []
+    rows = _rows(alias, tensor, level, _ROW_END.decode())
+    return b"".join(rows).split(_ROW_END) if tensor.shape[0] else []
 
 
-def _rows(alias: str, tensor: Tensor, level: int, between: str) -> bytes:
+def _rows(alias: str, tensor: Tensor, level: int, between: str) -> list[bytes]:
     dims, elements = _elements(alias, tensor, level + len(tensor.shape) - 1)
     brackets = len(dims) - 1
     if brackets < 0:
-        return b""
+        return []
     text = _text(elements, _separators(dims, _Layout(level, lines=False), between))
-    return b"[" * brackets + text + b"]" * brackets
+    return [b"[" * brackets, *text, b"]" * brackets]
 
 
 def _separators(dims: Sequence[int], layout: _Layout, outermost: str) -> list[Separator]:
@@ -90,8 +91,8 @@ def _separators(dims: Sequence[int], layout: _Layout, outermost: str) -> list[Se
     return result
 
 
-def _text(elements: NDArray[Any] | list[bytes], separators: Sequence[Separator]) -> bytes:
-    return joined(elements, separators) if isinstance(elements, list) else number_text(elements, separators)
+def _text(elements: NDArray[Any] | list[bytes], separators: Sequence[Separator]) -> Iterable[bytes]:
+    return (joined(elements, separators),) if isinstance(elements, list) else number_text(elements, separators)
 
 
 def _elements(alias: str, tensor: Tensor, level: int) -> tuple[Sequence[int], NDArray[Any] | list[bytes]]:

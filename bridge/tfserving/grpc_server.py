@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import grpc
 
 from bridge.errors import Unavailable
+from bridge.memory import MemoryTrimmer
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.grpc_reflection import reflection_handlers
 from bridge.telemetry.observers import RequestObserver, unobserved
@@ -49,12 +50,13 @@ class GrpcServer:
         observe: RequestObserver = unobserved,
     ) -> None:
         self._credentials = credentials
+        self._memory = MemoryTrimmer()
         self._server = grpc.aio.server(options=tuple({**_OPTIONS, **arguments}.items()))
         services = {
             prediction_service.SERVICE: PredictionService(core, as_content=as_content).rpcs(),
             model_service.SERVICE: ModelService(core.view, reload, metric).rpcs(),
         }
-        own = {service: _handler(service, rpcs, observe) for service, rpcs in services.items()}
+        own = {service: _handler(service, rpcs, observe, self._memory.used) for service, rpcs in services.items()}
         served = {**own, **handlers}
         reflection = reflection_handlers([*served])
         self._server.add_generic_rpc_handlers([*served.values(), *reflection, UnknownMethods()])
@@ -71,6 +73,7 @@ class GrpcServer:
     async def stop(self, grace: float) -> None:
         """Take no new requests, let those in flight finish for `grace` seconds, then cancel them."""
         await self._server.stop(grace)
+        self._memory.close()
 
     def _bind(self, address: str) -> int:
         try:
@@ -81,6 +84,8 @@ class GrpcServer:
             raise GrpcBindError(f"The gRPC address {address} cannot be bound; is it in use?") from error
 
 
-def _handler(service: str, rpcs: Mapping[str, Rpc], observe: RequestObserver) -> grpc.GenericRpcHandler:
-    handlers = {name: unary(rpc, name, observe) for name, rpc in rpcs.items()}
+def _handler(
+    service: str, rpcs: Mapping[str, Rpc], observe: RequestObserver, used: Callable[[int], None]
+) -> grpc.GenericRpcHandler:
+    handlers = {name: unary(rpc, name, observe, used) for name, rpc in rpcs.items()}
     return grpc.method_handlers_generic_handler(service, handlers)

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from bridge.http_server import HttpServer
+from bridge.memory import MemoryTrimmer
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.metrics_page import MetricsPage
@@ -54,8 +55,9 @@ class RestServer:
         observe: RequestObserver = unobserved,
     ) -> None:
         self._offload = Offload(max(1, threads))
+        self._memory = MemoryTrimmer()
         api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, self._offload, observe)
-        self._server = HttpServer(RestApp(api, self._offload, cors=cors, page=page), tls)
+        self._server = HttpServer(RestApp(api, self._offload, self._memory, cors=cors, page=page), tls)
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
@@ -65,14 +67,18 @@ class RestServer:
         """Take no new connections, let requests in flight finish for `grace` seconds, then cancel them."""
         await self._server.stop(grace)
         self._offload.close()
+        self._memory.close()
 
 
 class RestApp:
     """ASGI application: dispatch as TF Serving's HTTP server does it, before and after the REST API."""
 
-    def __init__(self, api: RestApi, offload: Offload, *, cors: bool, page: MetricsPage | None) -> None:
+    def __init__(
+        self, api: RestApi, offload: Offload, memory: MemoryTrimmer, *, cors: bool, page: MetricsPage | None
+    ) -> None:
         self._api = api
         self._offload = offload
+        self._memory = memory
         self._headers = _CORS_HEADERS if cors else {}
         self._page = page
 
@@ -80,7 +86,11 @@ class RestApp:
         body = await _read_body(receive)
         if body is None:
             return
-        await _send(send, await self._reply(scope, body))
+        reply = await self._reply(scope, body)
+        size = len(body) + len(reply.body)
+        del body
+        await _send(send, reply)
+        self._memory.used(size)
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
         method, target = scope["method"], _target(scope)

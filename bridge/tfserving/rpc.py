@@ -39,10 +39,17 @@ _NO_DEADLINE = 1e9
 """Seconds; gRPC shows a call without deadline as one of some hundred years."""
 
 
-def unary(rpc: Rpc, name: str = "", observe: RequestObserver = unobserved) -> grpc.RpcMethodHandler[bytes, bytes]:
+def _unmeasured(size: int) -> None:
+    """Nobody asks."""
+
+
+def unary(
+    rpc: Rpc, name: str = "", observe: RequestObserver = unobserved, used: Callable[[int], None] = _unmeasured
+) -> grpc.RpcMethodHandler[bytes, bytes]:
     """The handler of `rpc`. A BridgeError becomes its code and message; anything else is logged and INTERNAL.
 
-    `observe` is told of each request under `name`; one that the client gave up is CANCELLED.
+    `observe` is told of each request under `name`; one that the client gave up is CANCELLED. `used` is told the bytes
+    of each message.
     """
 
     async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
@@ -50,6 +57,7 @@ def unary(rpc: Rpc, name: str = "", observe: RequestObserver = unobserved) -> gr
         try:
             response = await rpc(request, _caller(context))
             code = Code.OK
+            used(len(response))
             return response
         except BridgeError as error:
             code = error.code
@@ -60,6 +68,7 @@ def unary(rpc: Rpc, name: str = "", observe: RequestObserver = unobserved) -> gr
             await context.abort(grpc.StatusCode.INTERNAL, "Internal error of the bridge; its log says more.")
         finally:
             observe(name, code, perf_counter() - started)
+            used(len(request))
 
     return grpc.unary_unary_rpc_method_handler(handle)
 

@@ -369,7 +369,7 @@ def heads(destination: str) -> None:
 
 
 def custom_op(destination: str, library: str) -> None:
-    """y = -x by the op of tests/runner/negate_op.c, which `library` holds."""
+    """y = -x by the op of negate_op.c, which `library` holds."""
     ops = tf.load_op_library(library)
     with v1.Session(graph=tf.Graph()) as session:
         x = v1.placeholder(tf.float32, name="x")
