@@ -9,6 +9,7 @@ import click
 import orjson
 
 from model_repo_sync import command_options, policy, triton_config
+from model_repo_sync.config_files import ConfigFileError
 from model_repo_sync.repository import ModelRepository
 from model_repo_sync.runner.tensorflow_engine import dtypes
 from model_repo_sync.saved_model import SavedModel, SavedModelError, Signature, TensorSpec, read_saved_model
@@ -16,7 +17,7 @@ from model_repo_sync.sources import BasePathError, scan_base_path
 from model_repo_sync.sync import Synchroniser, SyncReport, VersionResult
 from model_repo_sync.transfer import TransferError
 
-_FAILURES = (BasePathError, SavedModelError, TransferError, triton_config.ConfigError, OSError)
+_FAILURES = (BasePathError, SavedModelError, TransferError, ConfigFileError, triton_config.ConfigError, OSError)
 
 
 class _Group(click.Group):

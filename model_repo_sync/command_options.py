@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from model_repo_sync import device, names
+from model_repo_sync.batching import Batching
+from model_repo_sync.config_files import read_text_proto
+from model_repo_sync.protos.tensorflow_serving.session_bundle_config_pb2 import BatchingParameters
 from model_repo_sync.triton_config import RunnerOptions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -33,6 +36,10 @@ def _deployment(text: str) -> str:
 def _tags(text: str) -> tuple[str, ...]:
     # TF Serving reads an empty flag as the default tag set.
     return tuple(tag for tag in text.split(",") if tag) or ("serve",)
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(path for path in text.split(",") if path)
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -87,6 +94,20 @@ _RUNNER = (
         type=click.IntRange(1),
         help="Requests that may wait for one model.",
     ),
+    click.option(
+        "--batching_parameters_file",
+        "batching",
+        default="",
+        metavar="PATH",
+        help="Text-format BatchingParameters; requests are merged only with one.",
+    ),
+    click.option(
+        "--op_libraries",
+        default="",
+        metavar="PATH,...",
+        callback=parsed(_paths),
+        help="Shared libraries with custom ops, as Triton sees them.",
+    ),
 )
 
 
@@ -97,7 +118,15 @@ def runner(command: _F) -> _F:
     return command
 
 
-def runner_options(place: device.Device, fraction: float, threads: int, queue_size: int) -> RunnerOptions:
-    """The runner's options from those of the command line."""
-    resolved = place.resolve(device.nvidia_gpu_visible)
-    return RunnerOptions(threads=threads, queue_size=queue_size, device=resolved, gpu_memory_fraction=fraction)
+def runner_options(
+    place: device.Device, fraction: float, threads: int, queue_size: int, batching: str, op_libraries: tuple[str, ...]
+) -> RunnerOptions:
+    """The runner's options from those of the command line. Raises ConfigFileError."""
+    return RunnerOptions(
+        threads=threads,
+        queue_size=queue_size,
+        device=place.resolve(device.nvidia_gpu_visible),
+        gpu_memory_fraction=fraction,
+        batching=Batching(read_text_proto(batching, BatchingParameters)) if batching else None,
+        op_libraries=op_libraries,
+    )

@@ -77,6 +77,18 @@ def test_config(base_path: Path) -> None:
     assert "gpus: 1" in gpu
 
 
+def test_config_with_batching_and_custom_ops(tmp_path: Path, base_path: Path) -> None:
+    parameters = tmp_path / "batching.config"
+    parameters.write_text("max_batch_size { value: 4 }")
+    flags = (f"--batching_parameters_file={parameters}", "--op_libraries=/ops/a.so,/ops/b.so")
+    text = run("config", base_path / "00000123", "--name=any", *flags).stdout
+    assert '\\"max_batch_size\\":4' in text
+    assert r"[\"/ops/a.so\", \"/ops/b.so\"]" in text
+    parameters.write_text("max_batch_size: 4")
+    result = run("config", base_path / "00000123", "--name=any", *flags, code=1)
+    assert result.stderr.startswith(f"Error: Invalid protobuf file: '{parameters}'")
+
+
 def test_sync_and_clean(tmp_path: Path, base_path: Path) -> None:
     place = ("--repository", tmp_path / "repository", "--deployment", DEPLOYMENT)
     sync = ("sync", "--model_name", "m", "--base_path", base_path, *place, "--device=cpu")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,26 +15,15 @@ from tritonclient.utils import InferenceServerException
 from model_repo_sync.runner.tensorflow_engine import op_libraries
 from model_repo_sync.runner.tensorflow_engine.errors import StatusError
 from tests.runner.served import Served, floats, strings
-from tests.support import savedmodels
+from tests.support import custom_op, savedmodels
 from tests.support.tritonserver import TritonServer
 
 Serve = Callable[..., Served]
 
-SOURCE = Path(__file__).with_name("negate_op.c")
-
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler is installed")
-    spec = importlib.util.find_spec("tensorflow")
-    assert spec is not None
-    assert spec.origin is not None
-    headers = Path(spec.origin).parent / "include"
-    result = tmp_path_factory.mktemp("ops") / "negate_op.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", f"-I{headers}", "-o", result, SOURCE], check=True)
-    return result
+def library() -> Path:
+    return custom_op.library()
 
 
 @pytest.fixture(scope="module")
