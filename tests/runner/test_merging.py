@@ -74,7 +74,7 @@ MISFITS: list[tuple[Sequence[Value], bool, int, str]] = [
         [zeros(1, 2), zeros(1)],
         True,
         9,
-        "Tensors with name 'x:0' from different tasks have different ranks, which padding cannot make equal.",
+        "Tensors with name 'x:0' from different tasks have different ranks, and padding adds no dimensions.",
     ),
 ]
 

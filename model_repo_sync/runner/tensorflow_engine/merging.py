@@ -100,7 +100,7 @@ def _padded(name: str, values: Sequence[Value]) -> list[Array]:
     if len(ranks) > 1:
         raise StatusError(
             FAILED_PRECONDITION,
-            f"Tensors with name '{name}' from different tasks have different ranks, which padding cannot make equal.",
+            f"Tensors with name '{name}' from different tasks have different ranks, and padding adds no dimensions.",
         )
     sizes = tuple(max(dimension) for dimension in zip(*(value.shape for value in values), strict=True))
     return [_grown(value, (value.shape[0], *sizes[1:])) for value in values]
