@@ -26,6 +26,20 @@ class ManualClock:
         self.time += microseconds
 
 
+class Fleet:
+    """Says how many copies are loaded; none is loading unless `loading` says so."""
+
+    def __init__(self, loading: dict[str, int] | None = None, **loaded: int) -> None:
+        self._loading = loading or {}
+        self._loaded = loaded
+
+    def copies(self, model_id: str) -> int:
+        return self.loaded(model_id) + self._loading.get(model_id, 0)
+
+    def loaded(self, model_id: str) -> int:
+        return self._loaded.get(model_id, 0)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     with postgres_server() as server:
