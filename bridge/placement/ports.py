@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from bridge.errors import Code
+from bridge.errors import BridgeError, Code
 from bridge.placement.model import Failure, Loadable
 
 
@@ -70,3 +70,22 @@ class Router(Protocol):
 
     async def drained(self, model: Loadable, instance: str) -> None:
         """Return once no request in flight may use this copy, which `changed` has withdrawn before."""
+
+
+class PlacementObserver(Protocol):
+    """Who hears what placement does: metrics, logs, events. Every call returns at once."""
+
+    def load_started(self, model: Loadable, instance: str, queued_ms: int) -> None:
+        """A load began after waiting `queued_ms` for its turn and for room."""
+
+    def load_ended(self, model: Loadable, instance: str, took_ms: int, error: BridgeError | None) -> None:
+        """A load succeeded or failed."""
+
+    def sized(self, model: Loadable, instance: str, size: int, took_ms: int) -> None:
+        """A copy turned out to take `size` bytes; asking for that took `took_ms`, 0 where the load told it."""
+
+    def evicted(self, model: Loadable, instance: str, age_ms: int) -> None:
+        """A copy, last used `age_ms` ago, makes room for others."""
+
+    def unload_ended(self, model: Loadable, instance: str, took_ms: int, error: BridgeError | None) -> None:
+        """An unload succeeded or failed; a failed one is tried again."""
