@@ -401,3 +401,37 @@ def large(destination: str) -> None:
                 "much": signature({"count": count}, {"y": tf.sin(tf.cast(tf.range(count), tf.float32), "y")}),
             },
         )
+
+
+def echo(destination: str) -> None:
+    """Signatures that answer what they are sent: one per dtype, x to y, and some with several inputs or odd outputs."""
+    from model_repo_sync.runner.tensorflow_engine.dtypes import DTYPES
+
+    with v1.Session(graph=tf.Graph()) as session:
+        signatures = {}
+        for number, dtype in DTYPES.items():
+            x = v1.placeholder(tf.dtypes.as_dtype(number), name=f"in_{dtype.name}")
+            signatures[dtype.name] = signature({"x": x}, {"y": tf.identity(x)})
+        kinds = {
+            "int_tensor": tf.int32,
+            "str_tensor": tf.string,
+            "bin_tensor": tf.string,
+            "float_tensor": tf.float32,
+            "dbl_tensor": tf.float64,
+        }
+        inputs = {name: v1.placeholder(kind, name=name) for name, kind in kinds.items()}
+        outputs = {name: tf.identity(tensor) for name, tensor in inputs.items()}
+
+        def several(*names: str, **more: Any) -> Any:
+            return signature({name: inputs[name] for name in names}, {name: outputs[name] for name in names} | more)
+
+        signatures["mixed"] = several("int_tensor", "str_tensor", "float_tensor", "dbl_tensor")
+        signatures["encoded"] = several("int_tensor", "str_tensor", str_bytes=outputs["str_tensor"])
+        signatures["binary"] = several("int_tensor", "str_tensor", "bin_tensor")
+        numbers = inputs["float_tensor"]
+        odd = {"scalar": tf.reduce_sum(numbers), "uneven": numbers[:1], "none": numbers[:0]}
+        for name, output in odd.items():
+            signatures[name] = signature(
+                {"x": numbers}, {"y": output, "z": outputs["float_tensor"]} if name == "uneven" else {"y": output}
+            )
+        save(session, destination, signatures)
