@@ -66,7 +66,7 @@ class Mover:
     def adopt(self, host: Host, entry: Entry) -> None:
         """Count a copy that is loaded already."""
         host.cache.entries[entry.model.id] = entry
-        self._serve(entry)
+        self._serve(host, entry)
         self._require().served(entry)
 
     def evict(self, host: Host, victims: Iterable[Entry]) -> None:
@@ -169,7 +169,7 @@ class Mover:
             if error is not None and not entry.unwanted:
                 self._require().failed(entry, error)
             return
-        self._serve(entry)
+        self._serve(host, entry)
         self._require().served(entry)
         if size:
             self._observer.sized(entry.model, host.name, size, 0)
@@ -178,13 +178,18 @@ class Mover:
             self._tasks.spawn(self._measure(host, entry), f"sizing of {entry.model.id} on {host.name}")
         self._require().moved(host)
 
-    def _serve(self, entry: Entry) -> None:
+    def _serve(self, host: Host, entry: Entry) -> None:
         now = self._clock.now()
         entry.move(EntryState.LOADED, now)
         if entry.urgent:
             entry.last_used = max(entry.last_used, now)
             entry.safe_until = now + self._settings.settle_ms
+            self._tasks.spawn(self._settle(host, entry), f"settling of {entry.model.id} on {host.name}")
         self._router.changed(entry.model.id)
+
+    async def _settle(self, host: Host, entry: Entry) -> None:
+        await self._clock.sleep(self._settings.settle_ms)
+        self._require().moved(host)
 
     async def _measure(self, host: Host, entry: Entry) -> None:
         started = self._clock.now()

@@ -117,7 +117,9 @@ class Placement:
         self._usage.used(model_id, count, now)
         for entry in self._hosts.entries(model_id):
             entry.last_used = now
-            entry.safe_until = 0
+            if entry.safe_until:
+                entry.safe_until = 0
+                self._wishes.pursue_soon()
 
     def last_used(self, model_id: str) -> int:
         """Milliseconds UTC, 0 for never in this process."""
