@@ -20,6 +20,7 @@ from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader, Wish
 from bridge.lifecycle.model import ModelManager
+from bridge.lifecycle.model_cache import ModelCache, NoModelCache
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
 from bridge.lifecycle.request_logging import logging_route
@@ -69,6 +70,7 @@ class ControlPlane:
         self._on_lost: list[Callable[[str, str], None]] = []
         self._served_before: Mapping[str, Collection[int]] = {}
         self._recall: Recall = recall_nothing
+        self._cache: ModelCache = NoModelCache()
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
@@ -84,6 +86,11 @@ class ControlPlane:
     def expect(self, served_before: Mapping[str, Collection[int]]) -> None:
         """Say before the first `apply` which versions served, by model, when the process before this one was killed."""
         self._served_before = served_before
+
+    def host(self, cache: ModelCache) -> None:
+        """Serve registered models, which are loaded on demand, as `cache` says."""
+        self._cache = cache
+        self.publisher.add_modelmesh(cache.registered_routes, cache.vmodel_routes)
 
     def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
         """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving.
@@ -216,6 +223,12 @@ class ControlPlane:
 
     def drained(self, router: str, epoch: int) -> None:
         self.leases.drained(router, epoch)
+
+    def load_on_demand(self, model_id: str) -> None:
+        self._cache.load_on_demand(model_id)
+
+    def used(self, model_id: str, count: int) -> None:
+        self._cache.used(model_id, count)
 
     # Surroundings: what a model's manager asks
 

@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from bridge.serving.routes import InstanceRoute, ModelRoute, Routes
+from bridge.serving.routes import InstanceRoute, ModelRoute, RegisteredRoute, Routes, VModelRoute
 
 Sink = Callable[[Routes], None]
 
 
 class Publisher:
-    """Owner of the epoch. `models` and `instances` are asked anew for each snapshot.
+    """Owner of the epoch. `models`, `instances` and what `add_modelmesh` gives are asked anew for each snapshot.
 
     Epochs start at the wall clock's milliseconds, so that those of a restarted control plane are newer.
     """
@@ -24,11 +24,20 @@ class Publisher:
     ) -> None:
         self._models = models
         self._instances = instances
+        self._registered: Callable[[], Mapping[str, RegisteredRoute]] = dict
+        self._vmodels: Callable[[], Mapping[str, VModelRoute]] = dict
         self._sinks: list[Sink] = []
         self._epoch = int(time.time() * 1000)
         self._scheduled: asyncio.Handle | None = None
         self.configured = False
         self.routes = Routes(epoch=0, models={}, instances={})
+
+    def add_modelmesh(
+        self, registered: Callable[[], Mapping[str, RegisteredRoute]], vmodels: Callable[[], Mapping[str, VModelRoute]]
+    ) -> None:
+        """Publish these as well, each by its id. Mappings that were given stay as they are."""
+        self._registered = registered
+        self._vmodels = vmodels
 
     def subscribe(self, sink: Sink) -> None:
         """Give `sink` the current snapshot and every later one."""
@@ -47,6 +56,8 @@ class Publisher:
             models={model.name: model for model in self._models()},
             instances=dict(self._instances()),
             configured=self.configured,
+            registered=self._registered(),
+            vmodels=self._vmodels(),
         )
         for sink in self._sinks:
             sink(self.routes)

@@ -23,6 +23,15 @@ class Control(Protocol):
     def drained(self, router: str, epoch: int) -> None:
         """Router `router` holds no request that was routed by a snapshot older than `epoch`."""
 
+    def load_on_demand(self, model_id: str) -> None:
+        """A request waits for a copy of this registered model.
+
+        A later snapshot has a copy, or a LoadFailure with a higher number; a demand that is met already is none.
+        """
+
+    def used(self, model_id: str, count: int) -> None:
+        """`count` more requests were sent to this registered model."""
+
 
 class RoutesView:
     """The snapshot that a router uses now, with the epochs of its requests in flight.

@@ -2,7 +2,8 @@
 
 Each message is one line: a word, a blank, one JSON document. The control plane sends `routes` (a whole snapshot) and
 `lost` ([triton_name, instance]); a router sends `drained` ([router, epoch]), at least every HEARTBEAT seconds so that
-its lease goes on, and `failure` ([triton_name, instance, reason]).
+its lease goes on, `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and `used` (how
+often each registered model was used since the last such message).
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 
 import orjson
 
-from bridge.serving.control import RoutesView
-from bridge.serving.routes import EMPTY, Routes, dumps, loads
+from bridge.serving.control import Control, RoutesView
+from bridge.serving.routes import EMPTY, Routes
+from bridge.serving.routes_json import dumps, loads
 
 logger = logging.getLogger(__name__)
 
@@ -28,21 +30,17 @@ LAST_RECONNECT = 1.0
 LINE_LIMIT = 1 << 30
 """Bytes of the longest line; a snapshot holds the signatures of every version."""
 
-OnFailure = Callable[[str, str, str], None]
-OnDrained = Callable[[str, int], None]
-
 
 def _line(word: str, document: bytes) -> bytes:
     return b"%s %s\n" % (word.encode(), document)
 
 
 class LinkServer:
-    """The control plane's end. A router that falls behind gets the newest snapshot only."""
+    """The control plane's end: `control` hears what routers say. A router that falls behind gets the newest snapshot."""
 
-    def __init__(self, path: Path, on_report_failure: OnFailure, on_drained: OnDrained) -> None:
+    def __init__(self, path: Path, control: Control) -> None:
         self._path = path
-        self._on_report_failure = on_report_failure
-        self._on_drained = on_drained
+        self._control = control
         self._routers: set[_Router] = set()
         self._snapshot = b""
         self._server: asyncio.Server | None = None
@@ -96,9 +94,14 @@ class LinkServer:
     def _receive(self, line: bytes) -> None:
         word, _, document = line.partition(b" ")
         if word == b"drained":
-            self._on_drained(*orjson.loads(document))
+            self._control.drained(*orjson.loads(document))
         elif word == b"failure":
-            self._on_report_failure(*orjson.loads(document))
+            self._control.report_failure(*orjson.loads(document))
+        elif word == b"demand":
+            self._control.load_on_demand(orjson.loads(document))
+        elif word == b"used":
+            for model_id, count in orjson.loads(document).items():
+                self._control.used(model_id, count)
 
 
 class _Router:
@@ -136,14 +139,16 @@ class _Router:
 class LinkClient:
     """The router's end: feeds a `RoutesView` and is its `Control`.
 
-    While the link is down the view keeps its last snapshot, failures are kept (the newest per copy), and the link is
-    tried again.
+    While the link is down the view keeps its last snapshot, failures are kept (the newest per copy) as are demands and
+    uses, and the link is tried again. Uses go along with other messages, HEARTBEAT seconds late at most.
     """
 
     def __init__(self, path: Path, view: RoutesView) -> None:
         self._path = path
         self._view = view
         self._failures: dict[tuple[str, str], str] = {}
+        self._demands: dict[str, None] = {}
+        self._uses: Counter[str] = Counter()
         self._pending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -163,6 +168,13 @@ class LinkClient:
     def drained(self, router: str, epoch: int) -> None:
         """The epoch is asked of the view when the message goes out, so that only the newest is sent."""
         self._pending.set()
+
+    def load_on_demand(self, model_id: str) -> None:
+        self._demands[model_id] = None
+        self._pending.set()
+
+    def used(self, model_id: str, count: int) -> None:
+        self._uses[model_id] += count
 
     async def _run(self) -> None:
         delay = FIRST_RECONNECT
@@ -211,7 +223,12 @@ class LinkClient:
     def _messages(self) -> list[bytes]:
         self._pending.clear()
         failures, self._failures = self._failures, {}
+        demands, self._demands = self._demands, {}
+        uses, self._uses = self._uses, Counter()
         lines = [_line("failure", orjson.dumps([*copy, reason])) for copy, reason in failures.items()]
+        lines += [_line("demand", orjson.dumps(model_id)) for model_id in demands]
+        if uses:
+            lines.append(_line("used", orjson.dumps(uses)))
         if self._view.routes is not EMPTY:
             lines.append(_line("drained", orjson.dumps([self._view.router, self._view.drained_epoch()])))
         return lines

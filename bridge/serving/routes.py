@@ -1,19 +1,15 @@
 """The routes snapshot: what the request path knows, published whole by the control plane.
 
-A snapshot is immutable and serialisable, so request path and control plane may live in one process or in two
-(`bridge.serving.link`). Nothing here calls SQL, Triton or the file system.
+A snapshot is immutable and serialisable (`bridge.serving.routes_json`), so request path and control plane may live in
+one process or in two (`bridge.serving.link`). Nothing here calls SQL, Triton or the file system.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
-
-import orjson
 
 from bridge.errors import Code
 
@@ -117,6 +113,55 @@ class ModelRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class V2Route:
+    """A Triton model that is not ours: KServe V2 requests pass through under `triton_name`, nothing else reaches it.
+
+    `model` is the name that clients use. `stateful` as in ServableRoute.
+    """
+
+    model: str
+    triton_name: str
+    instances: tuple[str, ...]
+    stateful: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailure:
+    """The answer to demands for a model that could not be loaded, as clients are to see it.
+
+    `number` grows with each demand that failed, so that a request knows whether its own was meant.
+    """
+
+    number: int
+    code: Code
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredRoute:
+    """A registered model. One of `servable` (a SavedModel) and `v2` is set while a copy is loaded, none otherwise."""
+
+    id: str
+    servable: ServableRoute | None = None
+    v2: V2Route | None = None
+    failure: LoadFailure | None = None
+
+    @property
+    def loaded(self) -> ServableRoute | V2Route | None:
+        """What answers requests, None where no copy is loaded."""
+        route = self.servable or self.v2
+        return route if route is not None and route.instances else None
+
+
+@dataclass(frozen=True, slots=True)
+class VModelRoute:
+    """A name for the registered model `active`."""
+
+    id: str
+    active: str
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceRoute:
     """Where the request path reaches one Triton. `http` is `host:port`, empty where HTTP is closed; so is `grpc`."""
 
@@ -140,85 +185,16 @@ class Routes:
     instances: Mapping[str, InstanceRoute]
     configured: bool = False
     """True once any configuration was applied: before that labels answer UNAVAILABLE, as in TF Serving."""
+    registered: Mapping[str, RegisteredRoute] = field(default_factory=lambda: MappingProxyType({}))
+    vmodels: Mapping[str, VModelRoute] = field(default_factory=lambda: MappingProxyType({}))
 
     def servables(self) -> Iterator[ServableRoute]:
+        """Every servable with a place to be: those of TF Serving's models and of registered ones."""
         for model in self.models.values():
             yield from model.servables.values()
+        for registered in self.registered.values():
+            if registered.servable is not None:
+                yield registered.servable
 
 
 EMPTY = Routes(epoch=0, models={}, instances={})
-
-
-def dumps(routes: Routes) -> bytes:
-    """The snapshot as one JSON document without newlines."""
-    return orjson.dumps(_plain(routes), option=orjson.OPT_NON_STR_KEYS)
-
-
-def loads(data: bytes) -> Routes:
-    """The inverse of `dumps`."""
-    raw = orjson.loads(data)
-    return Routes(
-        epoch=raw["epoch"],
-        configured=raw["configured"],
-        models={name: _model(value) for name, value in raw["models"].items()},
-        instances={name: InstanceRoute(**value) for name, value in raw["instances"].items()},
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, IntEnum):
-        return int(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return value
-
-
-def _model(raw: dict[str, Any]) -> ModelRoute:
-    return ModelRoute(
-        name=raw["name"],
-        configured=raw["configured"],
-        awaited=tuple(raw["awaited"]),
-        unread=raw["unread"],
-        labels=raw["labels"],
-        logging=_logging(raw["logging"]),
-        servables={int(version): _servable(value) for version, value in raw["servables"].items()},
-        statuses=tuple(
-            VersionStatus(item["version"], VersionState(item["state"]), Code(item["code"]), item["message"])
-            for item in raw["statuses"]
-        ),
-    )
-
-
-def _logging(raw: dict[str, Any] | None) -> LoggingRoute | None:
-    if raw is None:
-        return None
-    return LoggingRoute(raw["filename_prefix"], raw["sampling_rate"], base64.b64decode(raw["sampling_config"]))
-
-
-def _servable(raw: dict[str, Any]) -> ServableRoute:
-    return ServableRoute(
-        model=raw["model"],
-        version=raw["version"],
-        triton_name=raw["triton_name"],
-        instances=tuple(raw["instances"]),
-        signatures={name: _signature(value) for name, value in raw["signatures"].items()},
-        signature_def_map=base64.b64decode(raw["signature_def_map"]),
-        stateful=raw["stateful"],
-    )
-
-
-def _signature(raw: dict[str, Any]) -> SignatureRoute:
-    return SignatureRoute(
-        name=raw["name"],
-        method_name=raw["method_name"],
-        inputs=tuple(TensorRoute(**item) for item in raw["inputs"]),
-        outputs=tuple(TensorRoute(**item) for item in raw["outputs"]),
-        defaults={alias: base64.b64decode(value) for alias, value in raw["defaults"].items()},
-        problem=raw["problem"],
-    )

@@ -22,7 +22,7 @@ class LinkedControlPlane(ControlPlane):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._link = LinkServer(SOCKET, self.report_failure, self.drained)
+        self._link = LinkServer(SOCKET, self)
 
     def start(self) -> None:
         super().start()

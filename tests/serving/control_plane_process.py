@@ -22,12 +22,24 @@ def tell(*words: Any) -> None:
     print(orjson.dumps(words).decode(), flush=True)
 
 
+class Teller:
+    """A Control that prints what it is told."""
+
+    def report_failure(self, triton_name: str, instance: str, reason: str) -> None:
+        tell("failure", triton_name, instance, reason)
+
+    def drained(self, router: str, epoch: int) -> None:
+        tell("drained", router, epoch)
+
+    def load_on_demand(self, model_id: str) -> None:
+        tell("demand", model_id)
+
+    def used(self, model_id: str, count: int) -> None:
+        tell("used", model_id, count)
+
+
 async def main(path: Path) -> None:
-    server = LinkServer(
-        path,
-        on_report_failure=lambda *failure: tell("failure", *failure),
-        on_drained=lambda router, epoch: tell("drained", router, epoch),
-    )
+    server = LinkServer(path, Teller())
     await server.start()
     tell("listening")
     epoch = time.time_ns()

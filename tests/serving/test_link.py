@@ -19,9 +19,11 @@ from bridge.serving.infer import InferenceCore
 from bridge.serving.inference import Inference
 from bridge.serving.legs import LegPool
 from bridge.serving.link import LinkServer, connect
-from bridge.serving.routes import InstanceRoute, dumps, loads
+from bridge.serving.routes import InstanceRoute
+from bridge.serving.routes_json import dumps, loads
 from bridge.triton.calls import CallError, Fault
 from tests.serving import snapshots
+from tests.serving.control_plane_process import Teller
 from tests.serving.half_plus_two import FakeLeg
 from tests.serving.waiting import until
 
@@ -156,7 +158,7 @@ async def test_lost_copies_reach_the_router(router: Router, tmp_path: Path) -> N
 
 
 async def test_only_this_user_may_connect(tmp_path: Path) -> None:
-    server = LinkServer(tmp_path / "link", lambda *_: None, lambda *_: None)
+    server = LinkServer(tmp_path / "link", Teller())
     await server.start()
     assert (tmp_path / "link").stat().st_mode & 0o777 == 0o600
     await server.close()

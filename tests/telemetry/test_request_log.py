@@ -13,7 +13,8 @@ import pytest
 from bridge.errors import Code
 from bridge.serving.control import RoutesView
 from bridge.serving.observer import Exchange
-from bridge.serving.routes import LoggingRoute, Routes, dumps, loads
+from bridge.serving.routes import LoggingRoute, Routes
+from bridge.serving.routes_json import dumps, loads
 from bridge.telemetry.record_files import RecordFiles
 from bridge.telemetry.request_log import RequestLog
 from model_repo_sync.protos.tensorflow_serving.logging_config_pb2 import SamplingConfig
