@@ -24,7 +24,7 @@ from tritonclient.grpc import service_pb2
 
 from benchmarks.calls import Array, Call, Places, WrongAnswer, grpc_calls, rest_calls
 from benchmarks.h2load import Load, LoadFailed
-from benchmarks.results import Measurement, as_json, as_markdown
+from benchmarks.results import Measurement, as_json, as_markdown, fill, machine
 from examples.server import Server, serving
 
 HERE = Path(__file__).parent
@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement, about")
     parser.add_argument("--output", type=Path, default=HERE / "results.json")
+    parser.add_argument("--page", type=Path, default=HERE.parent / "docs" / "performance.md", help="filled with them")
     arguments = parser.parse_args()
     try:
         results = bench(arguments.rounds, arguments.seconds)
@@ -52,11 +53,13 @@ def main() -> int:
         print(f"The benchmark failed: {error}", file=sys.stderr)
         return 1
     arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+    arguments.page.write_text(fill(arguments.page.read_text(), results))
     print(as_markdown(results))
     return 0
 
 
 def bench(rounds: int, seconds: float) -> dict[str, Any]:
+    before = machine()
     with tempfile.TemporaryDirectory(prefix="bridge-bench-") as directory:
         scratch = Path(directory)
         flags = [f"--model_name={MODEL}", f"--model_base_path={MODELS / MODEL}", "--log_level=warning"]
@@ -68,7 +71,7 @@ def bench(rounds: int, seconds: float) -> dict[str, Any]:
                 for in_flight in IN_FLIGHT
                 for measurement in compare(protocol, payload, calls, in_flight, rounds, seconds, scratch)
             ]
-            return as_json(measurements, versions(places))
+            return as_json(measurements, before, versions(places))
 
 
 def situations(places: Places) -> list[tuple[str, list[Call], str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.h2load import Load
 
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 REFERENCE = "Triton"
 """The path that the others are compared with."""
 
@@ -59,15 +60,19 @@ def rows(measurements: Sequence[Measurement]) -> Iterator[Row]:
         )
 
 
-def machine() -> dict[str, int]:
-    """Cores that this process may use and memory in GiB."""
+def machine() -> dict[str, float]:
+    """Cores that this process may use, memory in GiB, and how many processes wanted to run in the last minute."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(memory / 2**30)}
-
-
-def as_json(measurements: Sequence[Measurement], versions: dict[str, str]) -> dict[str, Any]:
     return {
-        "machine": machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30),
+        "load_average_before": round(os.getloadavg()[0], 1),
+    }
+
+
+def as_json(measurements: Sequence[Measurement], machine: dict[str, float], versions: dict[str, str]) -> dict[str, Any]:
+    return {
+        "machine": machine,
         "versions": versions,
         "rounds": len(measurements[0].loads),
         "rows": [
@@ -88,10 +93,25 @@ def as_json(measurements: Sequence[Measurement], versions: dict[str, str]) -> di
     }
 
 
+def fill(page: str, results: dict[str, Any]) -> str:
+    """`page` with the results between its two marks."""
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not end:
+        raise ValueError(f"the page lacks the marks {BEGIN} and {END}")
+    return f"{head}{begin}\n{as_markdown(results)}\n{end}{tail}"
+
+
 def as_markdown(results: dict[str, Any]) -> str:
-    """The table of docs/performance.md."""
+    """The machine, and a table of the rows."""
+    machine, versions = results["machine"], results["versions"]
+    where = (
+        f"{machine['cores']} cores, {machine['memory_gib']} GiB of memory, load average "
+        f"{machine['load_average_before']} before the run; {results['rounds']} rounds; "
+        f"Triton {versions['triton']}, TensorFlow {versions['tensorflow']}, grpcio {versions['grpcio']}."
+    )
     head = "| protocol | payload | in flight | path | mean latency | requests/s | latency ratio | rate ratio |"
-    lines = [head, "|---|---|---|---|---|---|---|---|"]
+    lines = [where, "", head, "|---|---|---|---|---|---|---|---|"]
     for row in results["rows"]:
         lines.append(
             f"| {row['protocol']} | {row['payload']} | {row['in_flight']} | {row['path']} | {_time(row['latency_us'])} "
