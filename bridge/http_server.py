@@ -73,6 +73,10 @@ class HttpServer:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=host == "::")
+        listener = socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=host == "::")
     except OSError as error:
         raise Unavailable(f"The HTTP address {host}:{port} cannot be bound: {error.strerror}.") from error
+    # Connections inherit it. uvloop sets it by itself, asyncio's own loop does not on sockets that it did not make, and
+    # then each response waits 40 ms for the client to acknowledge its head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
