@@ -120,7 +120,7 @@ def _merged(lists: Sequence[memoryview], with_context: bool) -> Examples:
 
 def encode_examples_request(spec: ModelSpec, examples: Examples) -> bytes:
     """A serialized ClassificationRequest or RegressionRequest: what a REST body means."""
-    name, version, label, signature = spec
+    name, version, label, signature, _ = spec
     items = [wire.length_delimited(_EXAMPLES, bytes(item)) for item in examples.items]
     kind = _EXAMPLE_LIST
     if examples.context is not None:

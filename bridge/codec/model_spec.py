@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 from bridge.codec import wire
@@ -11,16 +12,30 @@ _NAME, _VERSION, _SIGNATURE, _LABEL = 1 << 3 | LEN, 2 << 3 | LEN, 3 << 3 | LEN, 
 _INT64_VALUE = 1 << 3 | VARINT
 
 
+class Namespace(Enum):
+    """What a name can be the name of."""
+
+    MODELS = "TF Serving's models"
+    VMODELS = "vmodels"
+    REGISTERED = "registered models"
+
+
+MODELS_FIRST = (Namespace.MODELS, Namespace.VMODELS, Namespace.REGISTERED)
+"""How the ports of TF Serving's clients look names up."""
+
+
 class ModelSpec(NamedTuple):
     """Which model, version and signature a client asks for.
 
-    At most one of `version` and `label` is not None; version 0 is a version. Empty `signature` means the default.
+    At most one of `version` and `label` is not None; version 0 is a version. Empty `signature` means the default. The
+    name means what the first namespace in `lookup` knows that has it.
     """
 
     name: str = ""
     version: int | None = None
     label: str | None = None
     signature: str = ""
+    lookup: tuple[Namespace, ...] = MODELS_FIRST
 
 
 def merge_model_spec(spec: ModelSpec | None, data: memoryview) -> ModelSpec:
@@ -28,7 +43,7 @@ def merge_model_spec(spec: ModelSpec | None, data: memoryview) -> ModelSpec:
 
     Raises MalformedRequest.
     """
-    name, version, label, signature = spec or ModelSpec()
+    name, version, label, signature, _ = spec or ModelSpec()
     for tag, _, view in wire.fields(data):
         if tag == _NAME:
             name = wire.text(view)

@@ -80,7 +80,7 @@ def encode_predict_response(
 
 def encode_predict_request(spec: ModelSpec, inputs: Sequence[tuple[str, Tensor]]) -> bytes:
     """A serialized PredictRequest that asks for all outputs: what a REST body means."""
-    name, version, label, signature = spec
+    name, version, label, signature, _ = spec
     buffers = [wire.length_delimited(_MODEL_SPEC, encode_model_spec(name, version, signature, label))]
     return b"".join([*buffers, *_map_buffers(_INPUTS, inputs, as_content=False)])
 

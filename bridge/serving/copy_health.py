@@ -58,12 +58,12 @@ class CopyHealth:
 
     def observe(self, routes: Routes, number: int) -> None:
         """Learn from a snapshot: trust the copies that came back after they were withdrawn. `number` marks the time."""
-        servables = list(routes.servables())
-        listed = {Copy(item.triton_name, name) for item in servables for name in item.instances}
+        destinations = list(routes.destinations())
+        listed = {Copy(item.triton_name, name) for item in destinations for name in item.instances}
         for copy in listed - self._since.keys():
             self._breakers.pop(copy, None)
         self._since = {copy: self._since.get(copy, number) for copy in listed}
-        names = {item.triton_name for item in servables}
+        names = {item.triton_name for item in destinations}
         self._breakers = {copy: breaker for copy, breaker in self._breakers.items() if copy.triton_name in names}
         self._tell()
 

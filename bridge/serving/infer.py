@@ -15,23 +15,23 @@ from typing import Generic, NamedTuple, TypeVar
 
 from bridge.codec.predict import ModelSpec
 from bridge.codec.tensor import Tensor
-from bridge.errors import Code, DeadlineExceeded, Unavailable
+from bridge.errors import Code, Unavailable
 from bridge.serving.control import Control, RoutesView
 from bridge.serving.copy_health import BACKOFF, LONGEST_BACKOFF, CopyHealth
+from bridge.serving.destination import Found, NotLoaded, find, servable
 from bridge.serving.flights import Copy, Flights
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observer, Observers
-from bridge.serving.resolve import NotLoadedYet, resolve
-from bridge.serving.routes import Routes, ServableRoute
+from bridge.serving.patience import REPEAT_DEMAND, Patience
+from bridge.serving.resolve import NotLoadedYet
+from bridge.serving.routes import Destination, Routes, ServableRoute
 from bridge.serving.session_run import SessionRun, ping
-from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
+from bridge.triton.calls import CallError, Fault, InferenceLeg
 
 logger = logging.getLogger(__name__)
 
-TIMED_OUT = "Timed out waiting for notification"
-"""What TensorFlow's session says past a deadline."""
-
 P = TypeVar("P")
+R = TypeVar("R")
 
 Plan = Callable[[ServableRoute], Awaitable[tuple[P, SessionRun]]]
 """What a request means on a servable, and what the shell needs of that to convert the answer.
@@ -39,11 +39,18 @@ Plan = Callable[[ServableRoute], Awaitable[tuple[P, SessionRun]]]
 It is asked again when the request is resolved again.
 """
 
+Send = Callable[[InferenceLeg, float], Awaitable[R]]
+"""One try of a request on one instance, within so many seconds. Raises CallError."""
+
+Attempt = Callable[[Destination], Awaitable[Send[R]]]
+"""Makes a request ready for a destination. Raises BridgeError where that cannot answer it."""
+
 
 @dataclass(frozen=True, slots=True)
 class InferenceSettings:
     """Times in seconds. `request_timeout` is the deadline of requests whose client set none; copies with a call older
-    than `ping_after` are asked whether they live. A copy takes `queue_size` calls at a time, waiting ones included.
+    than `ping_after` are asked whether they live. A copy takes `queue_size` calls at a time, waiting ones included. A
+    request waits `load_wait` for the load of a registered model.
     `check_method_names` holds signatures to the method names that TF Serving knows.
     """
 
@@ -53,6 +60,7 @@ class InferenceSettings:
     ping_timeout: float = 30.0
     queue_size: int = 1000
     check_method_names: bool = False
+    load_wait: float = 600.0
 
 
 class Answer(NamedTuple, Generic[P]):
@@ -110,47 +118,82 @@ class InferenceCore:
         The observer is told of the run under the name `api`, unless that is empty. Raises BridgeError with TF Serving's
         code and sentence.
         """
-        request = _Request(self._settings, timeout)
+
+        async def attempt(destination: Destination) -> Send[Answer[P]]:
+            answering = servable(destination)
+            planned, run = await plan(answering)
+
+            async def send(leg: InferenceLeg, remaining: float) -> Answer[P]:
+                started = time.perf_counter()
+                answer = await leg.infer(run.call(answering.triton_name), remaining)
+                if api:
+                    self.observer.ran(api, answering.model, time.perf_counter() - started)
+                return Answer(answering, planned, run.outputs(answer))
+
+            return send
+
+        return await self.answer(spec, attempt, timeout)
+
+    async def answer(self, spec: ModelSpec | None, attempt: Attempt[R], timeout: float | None) -> R:
+        """Answer a request by `attempt`, on another copy where one fails, within `timeout` seconds; None means the cap.
+
+        Raises BridgeError.
+        """
+        patience = self._patience(timeout)
         while True:
             routes, late = self.view.enter(), None
             try:
-                servable = resolve(routes, spec)
-                planned, run = await plan(servable)
-                copy = self._choose(routes, servable)
+                found = find(routes, spec)
+                send = await attempt(found.destination)
+                copy = self._choose(routes, found.destination)
                 if copy is not None:
-                    started = time.perf_counter()
-                    answer = await self._send(routes, copy, run.call(servable.triton_name), request.remaining())
-                    if api:
-                        self.observer.ran(api, servable.model, time.perf_counter() - started)
-                    return Answer(servable, planned, run.outputs(answer))
-            except NotLoadedYet as error:
+                    return await self._send(routes, copy, found, send, patience.remaining())
+            except (NotLoadedYet, NotLoaded) as error:
                 late = error
             except CallError as error:
-                request.refuse_or_retry(error, servable)
+                patience.refuse_or_retry(error, found.destination)
             finally:
                 self.view.leave(routes)
             if late is not None:
-                await self._wait_for_load(request, routes, late)
+                await self._wait_for_load(patience, routes, late)
             elif copy is None:
-                await self._wait(request, routes, servable)
+                await self._wait(patience, routes, found)
 
-    def _choose(self, routes: Routes, servable: ServableRoute) -> Copy | None:
+    async def destination(self, spec: ModelSpec | None, timeout: float | None) -> Destination:
+        """What answers for `spec`; a registered model is loaded for that. Raises BridgeError."""
+        patience = self._patience(timeout)
+        while True:
+            routes = self.view.routes
+            try:
+                return find(routes, spec).destination
+            except NotLoaded as error:
+                need = error
+            await self._wait_for_load(patience, routes, need)
+
+    def _patience(self, timeout: float | None) -> Patience:
+        settings = self._settings
+        longest = settings.request_timeout if timeout is None else timeout
+        return Patience(longest, settings.recovery_wait, settings.load_wait)
+
+    def _choose(self, routes: Routes, destination: Destination) -> Copy | None:
         admitted = [
             name
-            for name in servable.instances
-            if name in routes.instances and self._health.admits(Copy(servable.triton_name, name))
+            for name in destination.instances
+            if name in routes.instances and self._health.admits(Copy(destination.triton_name, name))
         ]
-        return Copy(servable.triton_name, self._legs.least_busy(admitted)) if admitted else None
+        return Copy(destination.triton_name, self._legs.least_busy(admitted)) if admitted else None
 
-    async def _send(self, routes: Routes, copy: Copy, call: ModelCall, timeout: float) -> list[WireTensor]:
+    async def _send(self, routes: Routes, copy: Copy, found: Found, send: Send[R], timeout: float) -> R:
         if self._flights.count(copy) >= self._settings.queue_size:
             raise Unavailable(
                 f"{self._settings.queue_size} requests wait for {copy.triton_name}; it takes no more now."
             )
+        if found.registered:
+            self._control.used(found.registered, 1)
         flight = self._flights.start(copy)
         try:
             with self._legs.use(routes.instances[copy.instance]) as leg, flight:
-                answer = await leg.infer(call, timeout)
+                answer = await send(leg, timeout)
         except CallError as error:
             self._learn(copy, error, flight.number)
             raise
@@ -172,20 +215,26 @@ class InferenceCore:
         if error.fault is Fault.RUNNER:
             self._flights.fail(copy, error, before=number)
 
-    async def _wait(self, request: _Request, routes: Routes, servable: ServableRoute) -> None:
+    async def _wait(self, patience: Patience, routes: Routes, found: Found) -> None:
         """Wait for news of a copy, unless there was some meanwhile. Raises Unavailable when the time is over."""
-        remaining = request.recovery_remaining()
+        destination = found.destination
+        remaining = patience.load_remaining() if found.registered else patience.recovery_remaining()
         if remaining <= 0:
-            raise request.give_up(servable)
+            raise patience.give_up(destination)
         if self.view.routes is routes:
-            copies = [Copy(servable.triton_name, name) for name in servable.instances]
+            copies = [Copy(destination.triton_name, name) for name in destination.instances]
             await self._health.news(copies, remaining)
 
-    async def _wait_for_load(self, request: _Request, routes: Routes, error: NotLoadedYet) -> None:
-        """Wait for another snapshot than `routes`. Raises `error` when the time is over."""
-        remaining = request.recovery_remaining()
-        if remaining <= 0:
-            raise error
+    async def _wait_for_load(self, patience: Patience, routes: Routes, error: NotLoadedYet | NotLoaded) -> None:
+        """Wait for another snapshot than `routes`, for some time. Raises BridgeError when the time is over."""
+        if isinstance(error, NotLoaded):
+            if patience.demands(error):
+                self._control.load_on_demand(error.model_id)
+            remaining = min(patience.load_remaining(), REPEAT_DEMAND)
+        else:
+            remaining = patience.recovery_remaining()
+            if remaining <= 0:
+                raise error
         if self.view.routes is routes:
             await self._health.news((), remaining)
 
@@ -218,50 +267,3 @@ class InferenceCore:
                 self._suspect(copy, error, number)
         finally:
             del self._pings[copy]
-
-
-class _Request:
-    """The time that one request has, and whether it may have run already."""
-
-    def __init__(self, settings: InferenceSettings, timeout: float | None) -> None:
-        self._now = asyncio.get_running_loop().time
-        self._deadline = self._now() + (settings.request_timeout if timeout is None else timeout)
-        self._recovery_wait = settings.recovery_wait
-        self._recovery_end: float | None = None
-        self._may_have_run = False
-        self._reason = ""
-
-    def remaining(self) -> float:
-        """Seconds to the deadline. Raises DeadlineExceeded past it."""
-        remaining = self._deadline - self._now()
-        if remaining <= 0:
-            raise DeadlineExceeded(TIMED_OUT)
-        return remaining
-
-    def recovery_remaining(self) -> float:
-        """Seconds that are left to wait for a copy; the wait begins with the first call."""
-        if self._recovery_end is None:
-            self._recovery_end = min(self._now() + self._recovery_wait, self._deadline)
-        return self._recovery_end - self._now()
-
-    def refuse_or_retry(self, error: CallError, servable: ServableRoute) -> None:
-        """Return if the request may be sent again, else raise what the client is to see."""
-        if error.fault is Fault.MODEL:
-            raise error
-        if error.code is Code.DEADLINE_EXCEEDED:
-            raise DeadlineExceeded(TIMED_OUT) from error
-        if error.fault is Fault.BUSY:
-            raise error
-        self._reason = error.message
-        if error.fault is Fault.RUNNER or (error.fault is Fault.CONNECTION and error.sent):
-            if servable.stateful or self._may_have_run:
-                raise Unavailable(
-                    f"Model {servable.model} version {servable.version} lost its Triton copy; "
-                    f"whether the request ran is unknown: {error.message}"
-                ) from error
-            self._may_have_run = True
-
-    def give_up(self, servable: ServableRoute) -> Unavailable:
-        """What the client sees when no copy came back in time."""
-        reason = f": {self._reason}" if self._reason else "."
-        return Unavailable(f"Model {servable.model} version {servable.version} has no ready copy on Triton now{reason}")

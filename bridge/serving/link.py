@@ -36,7 +36,7 @@ def _line(word: str, document: bytes) -> bytes:
 
 
 class LinkServer:
-    """The control plane's end: `control` hears what routers say. A router that falls behind gets the newest snapshot."""
+    """The control plane's end; `control` hears what routers say. One that falls behind gets the newest snapshot."""
 
     def __init__(self, path: Path, control: Control) -> None:
         self._path = path

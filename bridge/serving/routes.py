@@ -125,6 +125,10 @@ class V2Route:
     stateful: bool = False
 
 
+Destination = ServableRoute | V2Route
+"""What requests are sent to: copies of one Triton model."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadFailure:
     """The answer to demands for a model that could not be loaded, as clients are to see it.
@@ -147,7 +151,7 @@ class RegisteredRoute:
     failure: LoadFailure | None = None
 
     @property
-    def loaded(self) -> ServableRoute | V2Route | None:
+    def loaded(self) -> Destination | None:
         """What answers requests, None where no copy is loaded."""
         route = self.servable or self.v2
         return route if route is not None and route.instances else None
@@ -189,12 +193,16 @@ class Routes:
     vmodels: Mapping[str, VModelRoute] = field(default_factory=lambda: MappingProxyType({}))
 
     def servables(self) -> Iterator[ServableRoute]:
-        """Every servable with a place to be: those of TF Serving's models and of registered ones."""
+        """Those of TF Serving's models and of registered ones."""
+        return (route for route in self.destinations() if isinstance(route, ServableRoute))
+
+    def destinations(self) -> Iterator[Destination]:
+        """Everything that requests can be sent to."""
         for model in self.models.values():
             yield from model.servables.values()
         for registered in self.registered.values():
-            if registered.servable is not None:
-                yield registered.servable
+            if registered.loaded is not None:
+                yield registered.loaded
 
 
 EMPTY = Routes(epoch=0, models={}, instances={})

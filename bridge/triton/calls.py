@@ -62,5 +62,13 @@ class InferenceLeg(Protocol):
 
         Raises CallError; past the timeout its code is DEADLINE_EXCEEDED. Cancelling the task cancels the call.
         """
+        ...
+
+    async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
+        """Triton's answer to a unary call of its own gRPC service, both as serialized messages.
+
+        Raises CallError as `infer` does.
+        """
+        ...
 
     async def close(self) -> None: ...

@@ -21,7 +21,7 @@ from bridge.triton.tls import TlsFiles
 MESSAGE_BYTES = 2**31 - 2**20
 """A protocol buffer ends at 2 GiB; what is left is for names and shapes."""
 
-_MODEL_INFER = "/inference.GRPCInferenceService/ModelInfer"
+_SERVICE = "/inference.GRPCInferenceService/"
 
 
 class GrpcLeg:
@@ -32,15 +32,25 @@ class GrpcLeg:
         self._metadata = metadata(headers or {})
         self._channel = open_channel(address, tls)
         self._infer = self._channel.unary_unary(
-            _MODEL_INFER,
+            f"{_SERVICE}ModelInfer",
             request_serializer=service_pb2.ModelInferRequest.SerializeToString,
             response_deserializer=service_pb2.ModelInferResponse.FromString,
         )
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
-        request = _request(call, timeout)
+        response = await self._call(self._infer, _request(call, timeout), timeout)
+        return ordered(_outputs(response), call.outputs)
+
+    async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
+        answer: bytes = await self._call(self._channel.unary_unary(f"{_SERVICE}{method}"), request, timeout)
+        return answer
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _call(self, rpc: Any, request: Any, timeout: float) -> Any:
         try:
-            response = await self._infer(request, timeout=timeout, metadata=self._metadata)
+            return await rpc(request, timeout=timeout, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             code = Code(error.code().value[0])
             raise errors.from_grpc(code, error.details() or "", self._address) from None
@@ -50,10 +60,6 @@ class GrpcLeg:
             if cancelled_by_caller():
                 raise
             raise errors.lost(self._address, "the bridge closed its connection") from None
-        return ordered(_outputs(response), call.outputs)
-
-    async def close(self) -> None:
-        await self._channel.close()
 
 
 def _request(call: ModelCall, timeout: float) -> Any:

@@ -44,6 +44,11 @@ class HttpLeg:
             raise errors.from_http(response.status, response.body, self._address)
         return self._outputs(response, call)
 
+    async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
+        """HTTP carries no such calls."""
+        sentence = f"Triton at {self._address} is known by its HTTP port alone; {method} needs its gRPC port"
+        raise CallError(sentence, Code.UNIMPLEMENTED, Fault.MODEL, sent=False)
+
     @property
     def full(self) -> bool:
         """Another call would have to wait for a connection."""

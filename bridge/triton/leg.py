@@ -39,6 +39,9 @@ class ChoosingLeg:
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
         return await self._leg(call).infer(call, timeout)
 
+    async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
+        return await self._roomy.forward(method, request, timeout)
+
     async def close(self) -> None:
         await self._lean.close()
         await self._roomy.close()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from time import perf_counter
+from typing import TypeVar
 
 from bridge.errors import Code
 from bridge.telemetry.observers import CallObserver
 from bridge.triton.calls import CallError, InferenceLeg, ModelCall, WireTensor
+
+T = TypeVar("T")
 
 OK = "ok"
 CANCELLED = "cancelled"
@@ -21,9 +25,18 @@ class MeteredLeg:
         self._observe = observe
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
+        return await self._metered(self._leg.infer(call, timeout))
+
+    async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
+        return await self._metered(self._leg.forward(method, request, timeout))
+
+    async def close(self) -> None:
+        await self._leg.close()
+
+    async def _metered(self, call: Awaitable[T]) -> T:
         started, outcome = perf_counter(), CANCELLED
         try:
-            answer = await self._leg.infer(call, timeout)
+            answer = await call
             outcome = OK
         except CallError as error:
             outcome = DEADLINE if error.code is Code.DEADLINE_EXCEEDED else error.fault.value
@@ -31,6 +44,3 @@ class MeteredLeg:
         finally:
             self._observe(outcome, perf_counter() - started)
         return answer
-
-    async def close(self) -> None:
-        await self._leg.close()

@@ -14,7 +14,7 @@ from bridge.codec.examples import (
     decode_multi_inference_request,
     encode_examples_request,
 )
-from bridge.codec.model_spec import ModelSpec
+from bridge.codec.model_spec import MODELS_FIRST, ModelSpec
 from bridge.codec.string_tensor import unframe
 from bridge.codec.wire import MalformedRequest
 from model_repo_sync.protos.tensorflow.example_pb2 import Example
@@ -108,8 +108,13 @@ def test_multi_inference_requests() -> None:
 
 
 specs = st.builds(
-    ModelSpec, st.text(), st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), st.none(), st.text()
-) | st.builds(ModelSpec, st.text(), st.none(), st.text(), st.text())
+    ModelSpec,
+    st.text(),
+    st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+    st.none(),
+    st.text(),
+    st.just(MODELS_FIRST),
+) | st.builds(ModelSpec, st.text(), st.none(), st.text(), st.text(), st.just(MODELS_FIRST))
 
 
 @given(specs, st.lists(st.binary(), min_size=1), st.one_of(st.none(), st.binary()))
