@@ -14,19 +14,23 @@ MAX_ENCODED_BYTES = 200
 _HASH_MARK = "_-"
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 _DEPLOYMENT = re.compile(r"[0-9a-f]{8}")
-_SERVABLE = re.compile(r"tfs\.([0-9a-f]{8})\.([A-Za-z0-9_-]*)\.(0|-?[1-9][0-9]*)")
+_SERVABLE = re.compile(r"(tfs|mm)\.([0-9a-f]{8})\.([A-Za-z0-9_-]*)\.(0|-?[1-9][0-9]*)")
 _PROBE = re.compile(r"probe\.([0-9a-f]{8})\.([A-Za-z0-9_-]+)")
 _TOKEN = re.compile(r"[A-Za-z0-9-]|__|_([0-9a-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
 class ServableName:
-    """The parts of a servable's Triton name. `model` is None where the encoding had to hash it."""
+    """The parts of a servable's Triton name. `model` is None where the encoding had to hash it.
+
+    A `registered` one belongs to a ModelMesh client; its version is the generation of the registration.
+    """
 
     deployment: str
     encoded: str
     version: int
     model: str | None
+    registered: bool = False
 
 
 def encode(text: str) -> str:
@@ -49,6 +53,11 @@ def servable_name(deployment: str, model: str, version: int) -> str:
     return f"tfs.{_checked(deployment)}.{encode(model)}.{version}"
 
 
+def registered_name(deployment: str, id: str, generation: int) -> str:
+    """Triton's name for one registration of a ModelMesh model. Raises ValueError for a malformed deployment id."""
+    return f"mm.{_checked(deployment)}.{encode(id)}.{generation}"
+
+
 def probe_name(deployment: str, nonce: str) -> str:
     """Triton's name for a short-lived model that shows whether an instance reads this repository."""
     if not nonce:
@@ -58,8 +67,11 @@ def probe_name(deployment: str, nonce: str) -> str:
 
 def owned_by(name: str, deployment: str) -> bool:
     """Whether `name` is a well-formed name of this deployment; everything else on a Triton is foreign."""
-    match = _SERVABLE.fullmatch(name) or _PROBE.fullmatch(name)
-    return match is not None and match[1] == deployment
+    servable = parse(name)
+    if servable is not None:
+        return servable.deployment == deployment
+    probe = _PROBE.fullmatch(name)
+    return probe is not None and probe[1] == deployment
 
 
 def parse(name: str) -> ServableName | None:
@@ -67,7 +79,8 @@ def parse(name: str) -> ServableName | None:
     match = _SERVABLE.fullmatch(name)
     if match is None:
         return None
-    return ServableName(match[1], match[2], int(match[3]), _decode(match[2]))
+    kind, deployment, encoded, version = match.groups()
+    return ServableName(deployment, encoded, int(version), _decode(encoded), kind == "mm")
 
 
 def _token(byte: int) -> str:

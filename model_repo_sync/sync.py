@@ -83,5 +83,6 @@ class Synchroniser:
     def _remove_others(self, model: str, keep: Collection[int]) -> tuple[str, ...]:
         encoded = names.encode(model)
         parsed = [(name, names.parse(name)) for name in self._repository.names()]
-        others = [name for name, parts in parsed if parts and parts.encoded == encoded and parts.version not in keep]
+        own = [(name, parts) for name, parts in parsed if parts and not parts.registered and parts.encoded == encoded]
+        others = [name for name, parts in own if parts.version not in keep]
         return tuple(name for name in others if self._repository.remove(name))
