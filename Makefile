@@ -10,6 +10,8 @@ PORT ?= 8500
 REST_API_PORT ?= 8501
 ADMIN_PORT ?= 8502
 STATE_DIR ?= bridge-state
+FUZZ_INPUTS ?= 200000
+FUZZ_SEED ?= $(shell date +%s)
 SERVE_FLAGS ?=
 TESTS ?= tests
 
@@ -18,7 +20,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help environment protos serve demo test test-fast check format docs lock bench gpu-check clean
+.PHONY: help environment protos serve demo test test-fast fuzz check format docs lock bench gpu-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -53,6 +55,10 @@ test: $(PROTOS) ## both tiers: fast, and integration with the real tritonserver 
 
 test-fast: $(PROTOS) ## the tier that needs neither tritonserver nor a SQL server
 	@$(BIN)/python -m pytest -m "not slow and not integration" $(TESTS)
+
+fuzz: $(PROTOS) ## gRPC messages, REST bodies and URLs, FUZZ_INPUTS=… of each, from FUZZ_SEED=…
+	@set -e; for surface in grpc rest url; do \
+		$(BIN)/python -m tests.fuzz $$surface --inputs=$(FUZZ_INPUTS) --seed=$(FUZZ_SEED); done
 
 check: $(PROTOS) ## lint, format and types
 	@$(BIN)/ruff check .
