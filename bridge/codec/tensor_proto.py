@@ -85,6 +85,7 @@ _LEN_TAGS = {number << 3 | LEN: number for number in (*_FIXED_WIDTHS, *_VARINT_F
 _RAW_TAG = 18 << 3 | LEN
 
 _EMPTY = memoryview(b"")
+_BOOL = 10
 
 
 @dataclass(slots=True)
@@ -179,6 +180,8 @@ def _from_content(content: memoryview, dtype: dtypes.DType, count: int) -> bytes
         return _strings_from_content(content, count)
     if len(content) != count * dtype.itemsize:
         raise TensorParseError(f"tensor_content has {len(content)} bytes where {count * dtype.itemsize} are needed.")
+    if dtype.number == _BOOL and bytes(content).translate(None, b"\x00\x01"):
+        raise TensorParseError("tensor_content holds bytes that are neither 0 nor 1, so they are no booleans.")
     return content
 
 

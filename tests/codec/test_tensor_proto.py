@@ -211,6 +211,7 @@ def test_numeric_bytes_are_not_copied() -> None:
         ({"dtype": 20}, "resource"),
         ({"dtype": 21}, "variant"),
         ({"dtype": 101}, "float_ref"),
+        ({"dtype": 10, "tensor_content": b"\x02"}, "no booleans"),
         ({"dtype": 1, "tensor_content": b"123"}, "3 bytes where 4 are needed"),
         ({"dtype": 7, "tensor_content": b"\x02a"}, "do not add up"),
         ({"dtype": 7, "tensor_content": b"\x81"}, "lengths of less than 1 strings"),
