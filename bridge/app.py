@@ -24,10 +24,10 @@ from bridge.instances import Instances, device, start_embedded
 from bridge.lifecycle import source_config, transition
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.copies import WarmUp, no_warm_up
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.first_load import wait_for_models
 from bridge.lifecycle.fleet import Fleet
-from bridge.lifecycle.instance import WarmUp, no_warm_up
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader
 from bridge.lifecycle.observations import Observations

@@ -8,8 +8,9 @@ from concurrent.futures import Executor
 
 from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.copies import InstanceLimits, WarmUp
 from bridge.lifecycle.embedded import EmbeddedSupervisor
-from bridge.lifecycle.instance import InstanceController, InstanceLimits, WarmUp
+from bridge.lifecycle.instance import InstanceController
 from bridge.lifecycle.observations import Observations
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings

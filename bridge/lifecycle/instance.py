@@ -7,31 +7,27 @@ and whenever somebody kicks it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bridge.errors import BridgeError, Code, Unavailable
-from bridge.lifecycle.backoff import Backoff
+from bridge.errors import BridgeError, Code
+from bridge.lifecycle.copies import Copies, CopyListener, InstanceLimits, WarmUp, no_warm_up
+from bridge.lifecycle.pings import Pings
+from bridge.lifecycle.retries import Retries
 from bridge.lifecycle.servable import Servable
 from bridge.serving.routes import InstanceRoute
-from bridge.serving.single_copy import Send
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.errors import says_dead_runner
-from bridge.triton.instance import FailureKind, IndexEntry, LoadFailure, TritonInstance
+from bridge.triton.instance import IndexEntry, LoadFailure, TritonInstance
 from model_repo_sync import names
 from model_repo_sync.repository import ModelRepository
-from model_repo_sync.transfer import TransferError
-from model_repo_sync.triton_config import ConfigError
 
 logger = logging.getLogger(__name__)
 
 PING_SECONDS = 3.0
-PINGS_PER_ROUND = 8
 MISSES_BEFORE_DOWN = 3
 
 
@@ -48,42 +44,24 @@ class Wanted(Protocol):
         """Names of the instances that hold a loaded copy."""
 
 
-class InstanceListener(Protocol):
+class InstanceListener(CopyListener, Protocol):
     """Who hears of changes."""
-
-    def copies_changed(self, triton_names: Collection[str]) -> None: ...
-
-    def copy_loaded(self, instance: str, servable: Servable) -> None: ...
-
-    def copy_lost(self, instance: str, triton_name: str, reason: str) -> None: ...
 
     def instance_changed(self, instance: str, up: bool, reason: str) -> None: ...
 
 
-WarmUp = Callable[[Servable, Send, float], Awaitable[None]]
-"""Prepares a loaded copy for requests by some, each within some seconds. Raises BridgeError when one fails."""
+class ServerProcess(Protocol):
+    """The process of an instance that this bridge runs itself."""
 
+    def runners(self) -> Collection[str]:
+        """Triton names of the models that a runner's process lives for."""
 
-async def no_warm_up(servable: Servable, send: Send, longest: float) -> None:
-    """Copies need no preparation."""
-
-
-@dataclass(frozen=True)
-class InstanceLimits:
-    """`load_concurrency` loads at a time, each at most `load_timeout` seconds; a look every `interval` seconds."""
-
-    load_concurrency: int
-    load_timeout: float
-    interval: float = 1.0
-    unload_timeout: float = 60.0
+    def restart(self, reason: str) -> None:
+        """End the process, so that another one takes its place; not more often than does good."""
 
 
 class InstanceController:
-    """One instance.
-
-    `check` is run each time the instance comes up and raises Unavailable when it is not fit. `warm_up` prepares the
-    copies that are not missed already.
-    """
+    """One instance. `check` is run each time the instance comes up and raises Unavailable when it is not fit."""
 
     def __init__(
         self,
@@ -98,37 +76,50 @@ class InstanceController:
     ) -> None:
         self.name = name
         self.up = False
-        self.reason = "not looked at yet"
-        self.loaded: set[str] = set()
         self.route: InstanceRoute | None = None
-        self._instance: TritonInstance | None = None
+        self._copies = Copies(name, repository, listener, executor, limits, warm_up)
+        self._process: ServerProcess | None = None
         self._repository = repository
         self._wanted = wanted
         self._listener = listener
-        self._executor = executor
         self._limits = limits
         self._check = check
-        self._warm_up = warm_up
-        self._slots = asyncio.Semaphore(limits.load_concurrency)
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._suspects: dict[str, str] = {}
-        self._not_before: dict[str, float] = {}
-        self._backoffs: defaultdict[str, Backoff] = defaultdict(Backoff)
+        self._pings = Pings()
+        self._reloads: dict[str, asyncio.Task[None]] = {}
+        self._dying: set[str] = set()
+        self._reload_retries = Retries()
+        self._removal_retries = Retries()
         self._misses = 0
-        self._ping_next: list[str] = []
         self._kick = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def attach(self, instance: TritonInstance, route: InstanceRoute) -> None:
+    @property
+    def loaded(self) -> Collection[str]:
+        """Triton names of the copies that serve."""
+        return self._copies.loaded
+
+    @property
+    def reason(self) -> str:
+        """Why the instance is down, empty when it is up."""
+        return self._copies.down
+
+    def attach(self, server: TritonInstance, route: InstanceRoute, process: ServerProcess | None = None) -> None:
         """Work with this server from now on; a restarted child has other ports."""
-        self._instance = instance
+        if self._copies.server is not None:
+            self.detach("another server takes its place")
+        self._copies.server = server
+        self._process = process
         self.route = route
         self.kick()
 
     def detach(self, reason: str) -> None:
         """The server is known to be gone."""
-        self._instance = None
+        server, self._copies.server = self._copies.server, None
+        self._process = None
+        self._copies.stuck.forget()
         self._go_down(reason)
+        if server is not None:
+            self._spawn(server.close(), f"closing of the connection to instance {self.name}")
 
     def stored(self, triton_name: str) -> str | None:
         """Where the content of a version lies in this instance's repository, None where it does not."""
@@ -145,7 +136,7 @@ class InstanceController:
         if says_dead_runner(reason):
             self._replace(triton_name, reason)
             return
-        self._suspects[triton_name] = reason
+        self._pings.suspect(triton_name)
         self.kick()
 
     async def run(self) -> None:
@@ -163,82 +154,45 @@ class InstanceController:
 
     async def look(self) -> None:
         """One round: index, losses, suspects, missing copies, left-overs."""
-        index = await self._index()
-        if index is None:
-            return
-        if not self.up and not await self._come_up():
+        server = self._copies.server
+        index = await self._index(server) if server is not None else None
+        if server is None or index is None or not await self._is_fit(server):
             return
         self._find_losses(index)
-        await self._ask_suspects()
+        self._find_stuck_loads(index)
+        await asyncio.gather(*(self._ask(name, server) for name in self._pings.next(self.loaded)))
         self._load_missing()
         self._clean(index)
 
     async def load(self, servable: Servable, *, warm_up: bool = True) -> None:
         """Put `servable` on this instance. Raises LoadFailure."""
-        async with self._slots, self._locks[servable.triton_name]:
-            instance = self._require()
-            await self._write(servable)
-            await instance.load(servable.triton_name, self._limits.load_timeout)
-            if warm_up:
-                await self._warmed_up(servable, instance)
-            self._suspects.pop(servable.triton_name, None)
-            self._backoffs.pop(servable.triton_name, None)
-            if instance is self._instance:
-                self.loaded.add(servable.triton_name)
-                self._listener.copy_loaded(self.name, servable)
-                self._listener.copies_changed((servable.triton_name,))
+        await self._copies.load(servable, warm_up=warm_up)
+        self._pings.clear(servable.triton_name)
 
     async def unload(self, triton_name: str) -> None:
-        """Take a copy off this instance and out of its repository. Trouble is logged; the next rounds try again."""
-        async with self._locks[triton_name]:
-            self.loaded.discard(triton_name)
-            try:
-                if self._instance is not None:
-                    await self._instance.unload(triton_name, self._limits.unload_timeout)
-                await self._in_thread(self._repository.remove, triton_name)
-            except (BridgeError, OSError) as error:
-                logger.warning("unloading %s from instance %s will be tried again: %s", triton_name, self.name, error)
-        self._locks.pop(triton_name, None)
-        self._backoffs.pop(triton_name, None)
+        """Take a copy off this instance and out of its repository. Trouble is logged; later rounds try again."""
+        if triton_name in self._reloads:
+            self._reloads[triton_name].cancel()
+        try:
+            await self._copies.unload(triton_name)
+        except OSError as error:
+            logger.warning("removing %s from instance %s will be tried again: %s", triton_name, self.name, error)
+            self._removal_retries.failed(triton_name)
+        else:
+            self._removal_retries.succeeded(triton_name)
+        self._reload_retries.succeeded(triton_name)
 
     async def close(self) -> None:
         """End the tasks of this instance; nothing is unloaded."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._instance is not None:
-            await self._instance.close()
+        if self._copies.server is not None:
+            await self._copies.server.close()
 
-    def _require(self) -> TritonInstance:
-        if self._instance is None or not self.up:
-            raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, f"Triton {self.name} is down: {self.reason}")
-        return self._instance
-
-    async def _warmed_up(self, servable: Servable, instance: TritonInstance) -> None:
-        """Warm a copy up, or take it off again."""
+    async def _index(self, server: TritonInstance) -> Mapping[str, IndexEntry] | None:
         try:
-            await self._warm_up(servable, instance.infer, self._limits.load_timeout)
-        except BridgeError as error:
-            try:
-                await instance.unload(servable.triton_name, self._limits.unload_timeout)
-            except BridgeError as trouble:
-                logger.warning("unloading %s from instance %s failed: %s", servable, self.name, trouble)
-            raise _warm_up_failure(error) from error
-
-    async def _write(self, servable: Servable) -> None:
-        source = servable.saved_model.path
-        try:
-            await self._in_thread(self._repository.write, servable.triton_name, source, servable.config)
-        except (OSError, TransferError) as error:
-            raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, f"cannot fill the repository: {error}") from error
-        except ConfigError as error:
-            raise LoadFailure(FailureKind.MODEL, Code.INTERNAL, str(error)) from error
-
-    async def _index(self) -> Mapping[str, IndexEntry] | None:
-        if self._instance is None:
-            return None
-        try:
-            index = await self._instance.index()
+            index = await server.index()
         except BridgeError as error:
             self._misses += 1
             if error.code is not Code.DEADLINE_EXCEEDED or self._misses >= MISSES_BEFORE_DOWN:
@@ -247,31 +201,28 @@ class InstanceController:
         self._misses = 0
         return index
 
-    async def _come_up(self) -> bool:
-        instance = self._instance
-        if instance is None:
-            return False
+    async def _is_fit(self, server: TritonInstance) -> bool:
+        if self.up:
+            return True
         try:
-            await self._check(instance)
-        except Unavailable as error:
-            self._say(False, error.message)
+            await self._check(server)
+        except (BridgeError, OSError) as error:
+            self._say(False, str(error))
+            return False
+        if server is not self._copies.server:
             return False
         self._say(True, "")
         return True
 
     def _go_down(self, reason: str) -> None:
-        lost, self.loaded = self.loaded, set()
         self._say(False, reason)
-        for name in lost:
-            self._listener.copy_lost(self.name, name, reason)
-        if lost:
-            self._listener.copies_changed(lost)
+        self._copies.lose(tuple(self.loaded), reason)
 
     def _say(self, up: bool, reason: str) -> None:
-        changed = (up, reason) != (self.up, self.reason)
-        self.up, self.reason = up, reason
+        changed = (up, reason) != (self.up, self._copies.down)
+        self.up, self._copies.down = up, reason
         if changed:
-            self._not_before.clear()
+            self._reload_retries.all_due()
             self._listener.instance_changed(self.name, up, reason)
 
     def _find_losses(self, index: Mapping[str, IndexEntry]) -> None:
@@ -279,55 +230,44 @@ class InstanceController:
             entry = index.get(name)
             if (entry is None or entry.state != "READY") and not self._busy(name):
                 state = entry.state or "not loaded" if entry else "not in the index"
-                self._lose(name, f"Triton says {state}")
+                self._copies.lose((name,), f"Triton says {state}")
 
-    def _lose(self, name: str, reason: str) -> None:
-        self.loaded.discard(name)
-        self._listener.copy_lost(self.name, name, reason)
-        self._listener.copies_changed((name,))
+    def _find_stuck_loads(self, index: Mapping[str, IndexEntry]) -> None:
+        process = self._process
+        if process is None:
+            self._copies.stuck.look(index, lambda name: True)
+            return
+        runners = functools.cache(process.runners)
+        lost = self._copies.stuck.look(index, lambda name: name in runners())
+        if lost:
+            process.restart(f"the runner of {', '.join(lost)} died while it started, and Triton waits for it")
 
-    async def _ask_suspects(self) -> None:
-        names = [name for name in self._suspects if name in self.loaded]
-        self._suspects.clear()
-        if not names:
-            names = self._next_pings()
-        await asyncio.gather(*(self._ask(name) for name in names))
-
-    def _next_pings(self) -> list[str]:
-        if not self._ping_next:
-            self._ping_next = sorted(self.loaded)
-        round_, self._ping_next = self._ping_next[:PINGS_PER_ROUND], self._ping_next[PINGS_PER_ROUND:]
-        return [name for name in round_ if name in self.loaded]
-
-    async def _ask(self, name: str) -> None:
-        if self._instance is None or self._busy(name):
+    async def _ask(self, name: str, server: TritonInstance) -> None:
+        if self._busy(name):
             return
         try:
-            await self._instance.ping(name, PING_SECONDS)
+            await server.ping(name, PING_SECONDS)
         except CallError as error:
             if error.fault in (Fault.RUNNER, Fault.NOT_READY) and name in self.loaded:
                 self._replace(name, error.message)
 
     def _replace(self, name: str, reason: str) -> None:
-        self._lose(name, reason)
-        self._spawn(self._reset(name), f"unload dead {name}")
+        self._dying.add(name)
+        self._copies.lose((name,), reason)
+        self._spawn(self._reset(name), f"unload of the dead {name}")
 
     async def _reset(self, name: str) -> None:
-        """A dead runner is never restarted by Triton and a load is a no-op: only unload and load help."""
-        async with self._locks[name]:
-            try:
-                if self._instance is not None:
-                    await self._instance.abandon(name)
-            except BridgeError as error:
-                logger.warning("unloading the dead %s from instance %s failed: %s", name, self.name, error)
+        try:
+            await self._copies.reset(name)
+        finally:
+            self._dying.discard(name)
         self.kick()
 
     def _load_missing(self) -> None:
-        now = time.monotonic()
         for name, servable in self._wanted.servables().items():
-            if name not in self.loaded and not self._busy(name) and self._not_before.get(name, 0.0) <= now:
-                self._not_before[name] = now + self._limits.load_timeout
-                self._spawn(self._reload(servable), f"reload {name}")
+            if name not in self.loaded and not self._busy(name) and self._reload_retries.due(name):
+                self._reloads[name] = self._spawn(self._reload(servable), f"reload of {name}")
+                self._reloads[name].add_done_callback(functools.partial(self._reloaded, name))
 
     async def _reload(self, servable: Servable) -> None:
         name = servable.triton_name
@@ -336,37 +276,43 @@ class InstanceController:
             await self.load(servable, warm_up=bool(self._wanted.instances_with(name)))
         except LoadFailure as failure:
             logger.warning("cannot bring %s back on instance %s: %s", servable, self.name, failure.message)
-            self._not_before[name] = time.monotonic() + self._backoffs[name].pause()
+            self._reload_retries.failed(name)
+        except Exception:
+            self._reload_retries.failed(name)
+            raise
         else:
-            self._not_before.pop(name, None)
+            self._reload_retries.succeeded(name)
+
+    def _reloaded(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._reloads[name]
 
     def _clean(self, index: Mapping[str, IndexEntry]) -> None:
-        deployment = self._repository.deployment
-        for name in index:
-            servable = names.parse(name)
-            ours = servable is not None and servable.deployment == deployment
-            if ours and not self._wanted.is_known(name) and not self._busy(name):
+        """Unload what no version wants, and remove its directory. What is gone from there and not served is done."""
+        removed = self._copies.removed
+        removed &= index.keys()
+        for name, entry in index.items():
+            left = entry.state == "READY" or name not in removed
+            if left and self._is_ours(name) and not self._wanted.is_known(name) and self._may_remove(name):
                 logger.info("removing %s from instance %s: no version wants it", name, self.name)
-                self._spawn(self.unload(name), f"remove {name}")
+                self._spawn(self.unload(name), f"removal of {name}")
+
+    def _is_ours(self, name: str) -> bool:
+        servable = names.parse(name)
+        return servable is not None and servable.deployment == self._repository.deployment
+
+    def _may_remove(self, name: str) -> bool:
+        return not self._busy(name) and self._removal_retries.due(name)
 
     def _busy(self, name: str) -> bool:
-        return name in self._locks and self._locks[name].locked()
+        return name in self._reloads or name in self._dying or self._copies.busy(name)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s failed", task.get_name(), exc_info=error)
-
-    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
-
-
-def _warm_up_failure(error: BridgeError) -> LoadFailure:
-    """A request that the model refuses is a fault of the version; that of a platform says nothing of it."""
-    refused = not isinstance(error, CallError) or error.fault is Fault.MODEL
-    return LoadFailure(FailureKind.MODEL if refused else FailureKind.PLATFORM, error.code, error.message)

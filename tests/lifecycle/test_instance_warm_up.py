@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import BridgeError, Code
-from bridge.lifecycle.instance import InstanceController, InstanceLimits
+from bridge.lifecycle.copies import InstanceLimits
+from bridge.lifecycle.instance import InstanceController
 from bridge.lifecycle.servable import Servable, preparer
 from bridge.serving.routes import InstanceRoute
 from bridge.serving.single_copy import Send
