@@ -14,9 +14,10 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from bridge.errors import AlreadyExists, FailedPrecondition, Internal, InvalidArgument
-from bridge.registry import Actor, Registry, schema
+from bridge.registry import Actor, Registry, migration_scripts, schema
 from bridge.registry.database import Database, sqlite_path, sqlite_url
 from bridge.registry.tables import metadata
 from tests.registry.conftest import ManualClock
@@ -185,3 +186,20 @@ def test_status_does_not_create_a_file(tmp_path: Path) -> None:
     path = tmp_path / "bridge.db"
     assert schema.status(sqlite_url(path)).revision == schema.EMPTY
     assert not path.exists()
+
+
+def test_revisions_are_those_of_alembic() -> None:
+    scripts = ScriptDirectory.from_config(migration_scripts.config())
+    assert schema.revisions() == {item.revision for item in scripts.walk_revisions()}
+    assert schema.head() == scripts.get_current_head()
+
+
+def test_a_current_schema_is_recognised_without_alembic(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path / "bridge.db")
+    schema.upgrade(url)
+    program = (
+        "import sys; from bridge.registry import Registry, schema\n"
+        f"schema.upgrade({url!r}); Registry.open({url!r}).close()\n"
+        "assert 'alembic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
