@@ -47,7 +47,7 @@ RPCS = (
     _rpc("PredictionService", "MultiInference", MultiInferenceRequest, "NOT_FOUND", "UNIMPLEMENTED"),
     _rpc("PredictionService", "GetModelMetadata", GetModelMetadataRequest, "NOT_FOUND"),
     _rpc("ModelService", "GetModelStatus", GetModelStatusRequest, "NOT_FOUND"),
-    _rpc("ModelService", "HandleReloadConfigRequest", ReloadConfigRequest, "FAILED_PRECONDITION"),
+    _rpc("ModelService", "HandleReloadConfigRequest", ReloadConfigRequest, "FAILED_PRECONDITION", "NOT_FOUND"),
 )
 
 
