@@ -40,7 +40,7 @@ from bridge.parts import Parts
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
-from bridge.registry.records import Version
+from bridge.registry.records import Problem, Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 from bridge.serving.control import RoutesView
@@ -162,6 +162,7 @@ class Application:
         view.connect(plane.drained)
         warm_up = self._warm_up(bundle, serving_metrics)
         instances = Instances(settings, plane, observations, registry.deployment_id, self._work, warm_up)
+        plane.know_problems(_problem_paths(await thread.call(registry.problems)))
         if triton is None:
             instances.add_remote()
         else:
@@ -362,3 +363,13 @@ def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
         if version.state == VersionState.AVAILABLE:
             served.setdefault(version.model, set()).add(version.version)
     return served
+def _problem_paths(problems: Iterable[Problem]) -> dict[str, list[str]]:
+    """The paths of what is wrong with models, by model."""
+    paths: dict[str, list[str]] = {}
+    for problem in problems:
+        kind, _, model = problem.subject.partition(":")
+        if kind == "model":
+            paths.setdefault(model, []).append(problem.path)
+    return paths
+
+

@@ -70,6 +70,7 @@ class ControlPlane:
         self._on_lost: list[Callable[[str, str], None]] = []
         self._served_before: Mapping[str, Collection[int]] = {}
         self._recall: Recall = recall_nothing
+        self._stale_problems: dict[str, Collection[str]] = {}
         self._cache: ModelCache = NoModelCache()
         fleet.keep_if(self._may_be_wanted)
 
@@ -82,6 +83,10 @@ class ControlPlane:
     def remember_by(self, recall: Recall) -> None:
         """Say before the first `apply` how to find what served before and can be served without a base path."""
         self._recall = recall
+
+    def know_problems(self, stale: Mapping[str, Collection[str]]) -> None:
+        """Say before the first `apply` which problems the process before this one left, paths by model."""
+        self._stale_problems = dict(stale)
 
     def expect(self, served_before: Mapping[str, Collection[int]]) -> None:
         """Say before the first `apply` which versions served, by model, when the process before this one was killed."""
@@ -103,6 +108,7 @@ class ControlPlane:
         for name, record in wanted.items():
             self._adopt(name, record)
             self._managers[name].set_labels(record.labels, at_once=labels_at_once)
+        self._end_stale_problems()
         self.publisher.configured = True
         self.publisher.publish_soon()
         self.spawn(
@@ -313,6 +319,7 @@ class ControlPlane:
             recall=recall_nothing if self.publisher.configured else self._recall,
         )
         self._sources[name] = source
+            stale=self._stale_problems.pop(name, ()),
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")
         self._source_tasks[name].add_done_callback(self._finished)
 
@@ -322,7 +329,14 @@ class ControlPlane:
         return AwaitedVersions(self._served_before.get(name, ()), at_start=True)
 
     def _drop(self, name: str) -> None:
-        del self._sources[name]
+        self._sources.pop(name).end_problems()
+    def _end_stale_problems(self) -> None:
+        """Those of models that are not configured any more."""
+        for name, paths in self._stale_problems.items():
+            for path in paths:
+                self._observations.problem(name, path, None)
+        self._stale_problems.clear()
+
         self._source_tasks.pop(name).cancel()
         manager = self._managers[name]
         manager.configured = False

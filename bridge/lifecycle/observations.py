@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from bridge.errors import Code
 from bridge.lifecycle.recorder import Recorder
@@ -12,6 +13,9 @@ from bridge.registry.registry import Registry
 from bridge.serving.routes import InstanceRoute, VersionState, VersionStatus
 
 logger = logging.getLogger(__name__)
+
+_CHANGING = re.compile(r"[0-9]+|tmp[a-z0-9_]{8}")
+"""Sizes, times, ports and names of staging directories: the same trouble says other ones at each try."""
 
 POLLER = Actor("bridge", "poller")
 RECONCILE = Actor("bridge", "reconcile")
@@ -23,6 +27,7 @@ class Observations:
     def __init__(self, registry: Registry, recorder: Recorder) -> None:
         self._registry = registry
         self._recorder = recorder
+        self._troubles: dict[tuple[str, int], str] = {}
 
     def version(self, model: str, status: VersionStatus, path: str, servable: Servable | None) -> None:
         """A version changed its state."""
@@ -45,6 +50,8 @@ class Observations:
             fingerprint=servable.saved_model.fingerprint if servable else "",
             actor=POLLER if status.state is VersionState.START else RECONCILE,
         )
+        if status.state in (VersionState.AVAILABLE, VersionState.END):
+            self._end_trouble(model, status.version)
 
     def warnings(self, servable: Servable) -> None:
         """What is odd about a SavedModel that serves all the same."""
@@ -92,7 +99,11 @@ class Observations:
         )
 
     def trouble(self, model: str, version: int, sentence: str) -> None:
-        """The platform keeps a version from loading; told again each time, written once per sentence."""
+        """The platform keeps a version from loading; told at each try, said and written when it is something new."""
+        kind = _CHANGING.sub("#", sentence)
+        if self._troubles.get((model, version)) == kind:
+            return
+        self._troubles[model, version] = kind
         logger.warning("model %s version %d waits for the platform: %s", model, version, sentence)
         self._recorder.record(
             self._registry.record_problem, f"model:{model}", f"version {version}", sentence, actor=RECONCILE
@@ -104,6 +115,10 @@ class Observations:
             self._recorder.record(self._registry.clear_problem, f"model:{model}", path, actor=POLLER)
         else:
             self._recorder.record(self._registry.record_problem, f"model:{model}", path, sentence, actor=POLLER)
+
+    def _end_trouble(self, model: str, version: int) -> None:
+        if self._troubles.pop((model, version), None) is not None:
+            self._recorder.record(self._registry.clear_problem, f"model:{model}", f"version {version}", actor=RECONCILE)
 
     def _remove_copy(self, triton_name: str, instance: str, reason: str) -> None:
         self._recorder.record(self._registry.remove_copy, triton_name, instance, reason, actor=RECONCILE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import Executor
 
 from bridge.lifecycle.downloads import Downloads
@@ -49,7 +49,9 @@ class ModelSource:
         on_problem: ProblemListener,
         on_look: Callable[[], None],
         recall: Recall = recall_nothing,
+        stale: Collection[str] = (),
     ) -> None:
+        """`stale` are the paths of problems that were known before this server started."""
         self.base_path = base_path
         self.policy = policy
         self.settled = False
@@ -65,6 +67,7 @@ class ModelSource:
         self._downloads = downloads
         self._on_problem = on_problem
         self._on_look = on_look
+        self._stale = frozenset(stale)
         self._recall = recall
         self._recalled: dict[int, VersionDirectory] | None = None
         self._stand_in = ""
@@ -79,6 +82,11 @@ class ModelSource:
             self.settled = False
         self.base_path, self.policy, self._rules = base_path, policy, rules
         self._kick.set()
+
+    def end_problems(self) -> None:
+        """Nobody looks here any more."""
+        self._stand_in = ""
+        self._report({})
 
     async def run(self) -> None:
         """Look again and again until cancelled, as often as the rules say; always after a change."""
@@ -199,6 +207,6 @@ class ModelSource:
             if self.problems.get(path) != sentence:
                 logger.warning("%s", sentence)
                 self._on_problem(self._manager.name, path, sentence)
-        for path in self.problems.keys() - problems.keys():
+        for path in (self.problems.keys() | self._stale) - problems.keys():
             self._on_problem(self._manager.name, path, None)
-        self.problems = problems
+        self.problems, self._stale = problems, frozenset()

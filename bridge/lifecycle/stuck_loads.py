@@ -48,9 +48,8 @@ class StuckLoads:
 
     def refuse(self, name: str) -> None:
         """Raises LoadFailure while Triton is still at a load of this model that was given up."""
-        began = self._given_up.get(name)
-        if began is not None:
-            sentence = f"Triton {self._instance} has been loading {name} for {self._clock() - began:.0f} s"
+        if name in self._given_up:
+            sentence = f"Triton {self._instance} has not ended an earlier load of {name} yet"
             raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, sentence)
 
     def forget(self) -> None:

@@ -23,7 +23,14 @@ class Look:
     """A source over `base`, with the problems that it told of, in order; None marks the end of one."""
 
     def __init__(
-        self, base: Path, policy: Policy, *, keep: bool, executor: ThreadPoolExecutor, served: Sequence[int] = ()
+        self,
+        base: Path,
+        policy: Policy,
+        *,
+        keep: bool,
+        executor: ThreadPoolExecutor,
+        served: Sequence[int] = (),
+        stale: Sequence[str] = (),
     ) -> None:
         async def recall(model: str) -> list[VersionDirectory]:
             return [VersionDirectory(version, f"/repository/{model}.{version}") for version in served]
@@ -40,6 +47,7 @@ class Look:
             on_problem=lambda model, path, sentence: self.told.append((path, sentence)),
             on_look=lambda: None,
             recall=recall,
+            stale=stale,
         )
 
     async def again(self) -> None:
@@ -244,3 +252,13 @@ async def test_a_changed_policy_picks_once_the_base_path_is_back(base: Path, exe
     base.with_name("gone").rename(base)
     await look.again()
     assert look.around.serving() == [1]
+
+
+async def test_problems_of_the_life_before_end_with_the_first_look(base: Path, executor: ThreadPoolExecutor) -> None:
+    look = Look(base, Latest(), keep=True, executor=executor, stale=("version 1", str(base), str(base / "3")))
+    (base / "3").mkdir()
+    await look.again()
+    assert sorted(path for path, sentence in look.told if sentence is None) == [str(base), "version 1"]
+    assert [path for path, sentence in look.told if sentence] == [str(base / "3")]
+    look.source.end_problems()
+    assert look.told[-1] == (str(base / "3"), None)
