@@ -154,6 +154,7 @@ class Application:
         serving_metrics = ServingMetrics()
         plane = self._control_plane(registry.deployment_id, observations, bundle, serving_metrics)
         plane.expect(_served(left))
+        plane.know_problems(_problem_paths(await thread.call(registry.problems)))
         plane.remember_by(ServedBefore(registry, thread, plane.fleet.stored).versions)
         view = RoutesView()
         plane.leases.enlist(view.router, permanent=True)
@@ -162,7 +163,6 @@ class Application:
         view.connect(plane.drained)
         warm_up = self._warm_up(bundle, serving_metrics)
         instances = Instances(settings, plane, observations, registry.deployment_id, self._work, warm_up)
-        plane.know_problems(_problem_paths(await thread.call(registry.problems)))
         if triton is None:
             instances.add_remote()
         else:
@@ -356,13 +356,6 @@ def _audit_key(path: str) -> bytes:
         raise InvalidArgument(f"--audit_key_file={path} cannot be read: {error.strerror}") from error
 
 
-def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
-    """The versions that were AVAILABLE when they were observed last, by model."""
-    served: dict[str, set[int]] = {}
-    for version in versions:
-        if version.state == VersionState.AVAILABLE:
-            served.setdefault(version.model, set()).add(version.version)
-    return served
 def _problem_paths(problems: Iterable[Problem]) -> dict[str, list[str]]:
     """The paths of what is wrong with models, by model."""
     paths: dict[str, list[str]] = {}
@@ -373,3 +366,10 @@ def _problem_paths(problems: Iterable[Problem]) -> dict[str, list[str]]:
     return paths
 
 
+def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
+    """The versions that were AVAILABLE when they were observed last, by model."""
+    served: dict[str, set[int]] = {}
+    for version in versions:
+        if version.state == VersionState.AVAILABLE:
+            served.setdefault(version.model, set()).add(version.version)
+    return served

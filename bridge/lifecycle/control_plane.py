@@ -317,9 +317,9 @@ class ControlPlane:
             on_problem=self._observations.problem,
             on_look=lambda: self._progress.set(),
             recall=recall_nothing if self.publisher.configured else self._recall,
+            stale=self._stale_problems.pop(name, ()),
         )
         self._sources[name] = source
-            stale=self._stale_problems.pop(name, ()),
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")
         self._source_tasks[name].add_done_callback(self._finished)
 
@@ -328,8 +328,6 @@ class ControlPlane:
             return AwaitedVersions()
         return AwaitedVersions(self._served_before.get(name, ()), at_start=True)
 
-    def _drop(self, name: str) -> None:
-        self._sources.pop(name).end_problems()
     def _end_stale_problems(self) -> None:
         """Those of models that are not configured any more."""
         for name, paths in self._stale_problems.items():
@@ -337,6 +335,8 @@ class ControlPlane:
                 self._observations.problem(name, path, None)
         self._stale_problems.clear()
 
+    def _drop(self, name: str) -> None:
+        self._sources.pop(name).end_problems()
         self._source_tasks.pop(name).cancel()
         manager = self._managers[name]
         manager.configured = False
