@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from typing import Any
 import grpc
 
 from bridge import __version__
-from bridge.client_ports import ClientPorts, channel_arguments
+from bridge.client_ports import EVERYWHERE, ClientPorts, channel_arguments
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
 from bridge.errors import Internal, InvalidArgument
 from bridge.http_server import HttpServer
-from bridge.instances import Instances, device, start_embedded
+from bridge.instances import Instances, cache_instances, device, start_embedded
 from bridge.lifecycle import source_config, transition
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
@@ -36,7 +36,12 @@ from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import preparer
 from bridge.lifecycle.served_before import ServedBefore
 from bridge.lifecycle.warmup import Warmup
+from bridge.modelmesh import registration
+from bridge.modelmesh import service as model_mesh
+from bridge.modelmesh.mesh import ModelMesh
+from bridge.modelmesh.service import ModelMeshService
 from bridge.parts import Parts
+from bridge.placement.settings import PlacementSettings
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
@@ -64,6 +69,7 @@ from bridge.tfserving.metrics import ServingMetrics
 from bridge.tfserving.metrics_page import MetricsPage, metrics_path
 from bridge.tfserving.reload import reloader
 from bridge.tfserving.rest_server import RestServer
+from bridge.tfserving.rpc import unary
 from bridge.tfserving.session_bundle import SessionBundle, session_bundle
 from bridge.tfserving.ssl_config import ServerTls
 from bridge.triton.leg import open_leg
@@ -168,6 +174,10 @@ class Application:
         else:
             self._parts.spawn(instances.add_embedded(triton).run(), "embedded Triton")
 
+        mesh = self._model_mesh(registry, thread, recorder, observations, plane, bundle)
+        if mesh is not None:
+            plane.host(mesh)
+
         metrics = Metrics(StateCollector(plane, recorder, registry))
         observers = Observers([serving_metrics, self._request_log(view, bundle, serving_metrics)])
         legs = self._legs(metrics)
@@ -176,6 +186,9 @@ class Application:
         self._parts.on_close(core.close)
         self._parts.spawn(recorder.run(), "recorder")
         self._parts.on_close(lambda: self._record_end(registry, recorder, thread))
+        if mesh is not None:
+            await mesh.start(cache_instances(settings, plane.fleet))
+            self._parts.on_close(mesh.close)
         plane.start()
         self._parts.on_close(plane.stop)
         operations = Operations(registry, thread, plane)
@@ -214,8 +227,33 @@ class Application:
         self._parts.on_close(lambda: client_ports.close(settings.drain_seconds))
         self._parts.on_close_call(health.shut_down)
         ports |= await client_ports.open()
+        if mesh is not None:
+            ports |= await self._open_modelmesh(mesh, core, tls, arguments, metrics)
         self._state.write_server(ports)
         self._parts.spawn(self._announce(plane, ports), "announcement")
+
+    async def _open_modelmesh(
+        self,
+        mesh: ModelMesh,
+        core: InferenceCore,
+        tls: ServerTls | None,
+        arguments: Mapping[str, int | str],
+        metrics: Metrics,
+    ) -> dict[str, int]:
+        settings, observe = self._settings, metrics.requests("modelmesh")
+        service = ModelMeshService(mesh.manager, settings.modelmesh_default_vmodel_owner)
+        rpcs = {name: unary(rpc, name, observe) for name, rpc in service.rpcs().items()}
+        server = GrpcServer(
+            core,
+            as_content=settings.enable_serialization_as_tensor_content,
+            credentials=self._grpc_credentials(tls),
+            handlers={model_mesh.SERVICE: grpc.method_handlers_generic_handler(model_mesh.SERVICE, rpcs)},
+            arguments=arguments,
+            observe=observe,
+        )
+        port = await server.start(f"{EVERYWHERE}:{settings.modelmesh_port}")
+        self._parts.on_close(lambda: server.stop(settings.drain_seconds))
+        return {"modelmesh": port}
 
     async def _before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run `work` to its end, or until this server has to stop; whether it came to its end."""
@@ -240,11 +278,40 @@ class Application:
         schema.upgrade(url, migrate=settings.migrate, audit_key=key)
         return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
 
-    def _control_plane(
-        self, deployment: str, observations: Observations, bundle: SessionBundle, serving_metrics: ServingMetrics
-    ) -> ControlPlane:
+    def _model_mesh(
+        self,
+        registry: Registry,
+        thread: RegistryThread,
+        recorder: Recorder,
+        observations: Observations,
+        plane: ControlPlane,
+        bundle: SessionBundle,
+    ) -> ModelMesh | None:
         settings = self._settings
-        options = RunnerOptions(
+        if not settings.modelmesh_port:
+            return None
+        prepare = registration.preparer(self._runner_options(bundle), tuple(bundle.tags), settings.model_root)
+        return ModelMesh(
+            registry,
+            thread,
+            recorder,
+            observations,
+            plane.publisher,
+            plane.leases,
+            prepare,
+            self._work,
+            PlacementSettings(
+                default_size=settings.modelmesh_default_model_bytes,
+                load_concurrency=settings.load_concurrency,
+                min_churn_age_ms=settings.modelmesh_min_churn_age_ms,
+                second_copies=settings.modelmesh_second_copies,
+                fill_free_space=settings.modelmesh_fill_free_space,
+            ),
+        )
+
+    def _runner_options(self, bundle: SessionBundle) -> RunnerOptions:
+        settings = self._settings
+        return RunnerOptions(
             threads=settings.runner_threads,
             queue_size=settings.runner_queue_size,
             device=device(settings),
@@ -252,6 +319,12 @@ class Application:
             batching=Batching(bundle.batching, bundle.per_model_batching) if bundle.batching is not None else None,
             op_libraries=tuple(path for path in settings.op_libraries.split(",") if path),
         )
+
+    def _control_plane(
+        self, deployment: str, observations: Observations, bundle: SessionBundle, serving_metrics: ServingMetrics
+    ) -> ControlPlane:
+        settings = self._settings
+        options = self._runner_options(bundle)
         downloads = Downloads(SourceCache(self._sources_path(deployment)), self._store_work)
 
         def loader(fleet: Fleet) -> Loader:

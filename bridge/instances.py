@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 
 from bridge.errors import FailedPrecondition, InvalidArgument
+from bridge.lifecycle.cache_instance import ControlledInstance
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.copies import InstanceLimits, WarmUp
 from bridge.lifecycle.embedded import EmbeddedSupervisor
+from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.instance import InstanceController
 from bridge.lifecycle.observations import Observations
+from bridge.machine import available_memory
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
@@ -135,6 +138,15 @@ class Instances:
         files = {"ca": settings.triton_ca_file, "cert": settings.triton_cert_file, "key": settings.triton_key_file}
         wanted = settings.triton_tls or bool(settings.triton_ca_file)
         return {name: path for name, path in files.items() if path} | {"enabled": "true"} if wanted else {}
+
+
+def cache_instances(settings: Settings, fleet: Fleet) -> list[ControlledInstance]:
+    """The instances of `fleet` as places for registered models, each with its capacity."""
+    given = [int(number) for number in settings.triton_capacity_bytes] or [available_memory()]
+    return [
+        ControlledInstance(controller, given[position if len(given) > 1 else 0])
+        for position, controller in enumerate(fleet.controllers.values())
+    ]
 
 
 async def _proved(instance: TritonInstance) -> None:

@@ -25,6 +25,7 @@ class Settings:
 
     port: int = setting(8500, "gRPC port for TF Serving clients, on every address; 0 turns it off")
     rest_api_port: int = setting(8501, "REST port for TF Serving clients, on every address; 0 turns it off")
+    modelmesh_port: int = setting(8033, "gRPC port for ModelMesh clients, on every address; 0 turns ModelMesh off")
     admin_port: int = setting(8502, "port of the admin API, /livez, /readyz and /metrics; 0 turns it off")
     admin_address: str = setting("127.0.0.1", "address that the admin port binds to")
     grpc_socket_path: str = setting("", "path of a Unix socket on which gRPC is served as well")
@@ -76,6 +77,20 @@ class Settings:
     request_log_file_bytes: int = setting(
         268_435_456, "bytes past which a file of logged requests is followed by a new one"
     )
+    model_root: str = setting(
+        "", "directory below which models that ModelMesh clients register have to lie; empty refuses local paths"
+    )
+    modelmesh_default_vmodel_owner: str = setting("", "owner of vmodels that are created without one")
+    modelmesh_default_model_bytes: int = setting(
+        100_000_000, "bytes that a registered model is taken to need until that is known better"
+    )
+    modelmesh_second_copies: bool = setting(
+        True, "give registered models that are used regularly a second copy, and busy ones more"
+    )
+    modelmesh_fill_free_space: bool = setting(False, "load registered models that nobody asked for while there is room")
+    modelmesh_min_churn_age_ms: int = setting(
+        0, "a full instance whose least recently used model was used within this time takes no other; 0 is no such rule"
+    )
     max_num_load_retries: int = setting(5, "how often a failed load of a version is tried again")
     load_retry_interval_micros: int = setting(60_000_000, "microseconds between two tries of a load")
     load_concurrency: int = setting(2, "loads in flight at a time on one Triton instance")
@@ -108,6 +123,11 @@ class Settings:
     triton_http_url: tuple[str, ...] = setting((), "HOST:PORT of that Triton's HTTP, by position; may repeat")
     triton_repository: tuple[str, ...] = setting(
         (), "PATH or PATH=PATH_AS_TRITON_SEES_IT of the model repository, by position or one for all; may repeat"
+    )
+    triton_capacity_bytes: tuple[str, ...] = setting(
+        (),
+        "bytes that registered models may take on a Triton, by position or one for all; without it the memory that is "
+        "available at the start; may repeat",
     )
     triton_ca_file: str = setting("", "PEM file with the roots that a remote Triton's certificate is checked against")
     triton_cert_file: str = setting("", "PEM file with the client certificate for remote Tritons")
@@ -211,9 +231,20 @@ def check(settings: Settings) -> None:
     for header in settings.triton_header:
         if "=" not in header:
             raise InvalidArgument(f"--triton_header={header} is not NAME=VALUE")
+    if len(settings.triton_capacity_bytes) not in (0, 1, max(1, len(settings.triton_url))):
+        raise InvalidArgument("--triton_capacity_bytes is given once for all Tritons or once for each")
+    for number in settings.triton_capacity_bytes:
+        if not number.isdecimal() or not int(number):
+            raise InvalidArgument(f"--triton_capacity_bytes={number} is no number of bytes")
     if bool(settings.triton_cert_file) != bool(settings.triton_key_file):
         raise InvalidArgument("--triton_cert_file and --triton_key_file are only of use together")
-    for name in ("load_concurrency", "runner_threads", "runner_queue_size", "request_timeout_seconds"):
+    for name in (
+        "modelmesh_default_model_bytes",
+        "load_concurrency",
+        "runner_threads",
+        "runner_queue_size",
+        "request_timeout_seconds",
+    ):
         if getattr(settings, name) < 1:
             raise InvalidArgument(f"--{name}={getattr(settings, name)} has to be at least 1")
 

@@ -154,6 +154,8 @@ class Configurator:
     async def _need_some(self, configuration: Configuration | None) -> None:
         if await self._thread.call(self._registry.current_config) is not None:
             return
+        if configuration is None and self._settings.modelmesh_port:
+            return
         if configuration is None or configuration.error is None:
             raise InvalidArgument("nothing to serve: give --model_base_path or --model_config_file")
         raise configuration.error

@@ -286,10 +286,12 @@ class ControlPlane:
     def copy_lost(self, instance: str, triton_name: str, reason: str) -> None:
         for lose in self._on_lost:
             lose(triton_name, instance)
+        self._cache.copy_lost(instance, triton_name)
         self._observations.copy_lost(instance, triton_name, reason)
 
     def instance_changed(self, instance: str, up: bool, reason: str) -> None:
         self.fleet.instance_changed()
+        self._cache.instance_changed(instance, up)
         self._observations.instance(instance, up, reason)
         self.publisher.publish_soon()
 
@@ -345,7 +347,9 @@ class ControlPlane:
 
     def _may_be_wanted(self, triton_name: str) -> bool:
         """Names of versions in work, and of models whose base path was not read yet: nobody may clean these up."""
-        if any(triton_name in manager.triton_names() for manager in self._managers.values()):
+        if self._cache.wants(triton_name) or any(
+            triton_name in manager.triton_names() for manager in self._managers.values()
+        ):
             return True
         return any(
             triton_name.startswith(names.servable_name(self._deployment, name, 0)[:-1])

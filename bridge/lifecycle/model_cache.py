@@ -25,6 +25,16 @@ class ModelCache(Protocol):
     def used(self, model_id: str, count: int) -> None:
         """As `Control.used`."""
 
+    def wants(self, triton_name: str) -> bool:
+        """Whether copies of that name stay on the instances that hold them."""
+        ...
+
+    def copy_lost(self, instance: str, triton_name: str) -> None:
+        """The instance does not serve that copy any more, by itself."""
+
+    def instance_changed(self, instance: str, up: bool) -> None:
+        """An instance came up, empty or not, or went down with all that it held."""
+
 
 class NoModelCache:
     """Nothing is registered."""
@@ -40,3 +50,12 @@ class NoModelCache:
 
     def used(self, model_id: str, count: int) -> None:
         """There is no such model."""
+
+    def wants(self, triton_name: str) -> bool:
+        return False
+
+    def copy_lost(self, instance: str, triton_name: str) -> None:
+        """No copy is kept here."""
+
+    def instance_changed(self, instance: str, up: bool) -> None:
+        """No copy is kept here."""

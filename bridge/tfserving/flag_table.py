@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "rest_api_port": 0,
     "rest_api_num_threads": 4 * _CPUS,
     "admin_port": 0,
+    "modelmesh_port": 0,
     "servable_versions_always_present": False,
 }
 """Where this command's default is not that of `bridge serve`."""

@@ -160,7 +160,7 @@ def test_a_state_directory_in_use_is_one_sentence(start: Start, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ((), "nothing to serve: give --model_base_path or --model_config_file"),
+        (("--modelmesh_port=0",), "nothing to serve: give --model_base_path or --model_config_file"),
         (("--model_base_path=relative/path",), "got base_path()=relative/path"),
         (("--model_config_file=/no/such/file",), "/no/such/file; No such file or directory"),
         (("--device=tpu",), "--device=tpu"),

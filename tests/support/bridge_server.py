@@ -64,7 +64,8 @@ class BridgeServer:
         self.state_dir = directory / "state"
         self.log = directory / "bridge.log"
         self.flags = list(flags)
-        self.ports = dict(zip(("port", "rest_api_port", "admin_port"), free_ports(3), strict=True))
+        names = ("port", "rest_api_port", "admin_port", "modelmesh_port")
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self._program = program
         self._environment = {**os.environ, **(environment or {})}
         self._output = directory / "bridge.out"
@@ -81,6 +82,10 @@ class BridgeServer:
     @property
     def admin(self) -> str:
         return f"127.0.0.1:{self.ports['admin_port']}"
+
+    @property
+    def modelmesh(self) -> str:
+        return f"127.0.0.1:{self.ports['modelmesh_port']}"
 
     @property
     def process(self) -> Process:

@@ -1,0 +1,86 @@
+"""A Triton instance as placement sees it: copies of registered models, loaded and unloaded by its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from bridge.errors import BridgeError, Code
+from bridge.lifecycle.instance import InstanceController
+from bridge.lifecycle.servable import Servable
+from bridge.placement.errors import PlacementLoadError
+from bridge.placement.model import ErrorKind, Loadable
+from bridge.triton.instance import FailureKind, LoadFailure
+
+
+class Content(Protocol):
+    """What `Loadable.content` of a registered model is."""
+
+    @property
+    def triton_name(self) -> str: ...
+
+    async def prepare(self) -> Servable:
+        """Read the model's files. Raises BridgeError for the model's faults, LoadFailure for the platform's."""
+        ...
+
+
+class ControlledInstance:
+    """The CacheInstance of one controller. `capacity` is in bytes."""
+
+    def __init__(self, controller: InstanceController, capacity: int, labels: frozenset[str] = frozenset()) -> None:
+        self.capacity = capacity
+        self.labels = labels
+        self._controller = controller
+        self._held: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self._controller.name
+
+    @property
+    def up(self) -> bool:
+        return self._controller.up
+
+    @property
+    def held(self) -> Collection[str]:
+        """Triton names of the copies that placement put there and did not take off yet."""
+        return self._held
+
+    def lost(self) -> None:
+        """The instance is down: it holds nothing any more."""
+        self._held.clear()
+
+    def copy_lost(self, triton_name: str) -> None:
+        """That copy is gone by itself."""
+        self._held.discard(triton_name)
+
+    async def load(self, model: Loadable) -> int:
+        content = _content(model)
+        self._held.add(content.triton_name)
+        try:
+            await self._controller.load(await content.prepare())
+        except LoadFailure as failure:
+            if failure.kind is FailureKind.PLATFORM:
+                raise PlacementLoadError(failure.code, failure.message, ErrorKind.PLATFORM) from failure
+            raise _fault_of_model(failure) from failure
+        except BridgeError as error:
+            raise _fault_of_model(error) from error
+        return 0
+
+    async def unload(self, model: Loadable) -> None:
+        name = _content(model).triton_name
+        await self._controller.unload(name)
+        self._held.discard(name)
+
+    async def model_size(self, model: Loadable) -> int:
+        return 0
+
+
+def _content(model: Loadable) -> Content:
+    content: Content = model.content  # type: ignore[assignment]
+    return content
+
+
+def _fault_of_model(error: BridgeError) -> PlacementLoadError:
+    """ModelMesh answers a request for a model that cannot be loaded with INTERNAL, and names the code in the text."""
+    return PlacementLoadError(Code.INTERNAL, f"{error.code.name}: {error.message}", ErrorKind.MODEL)
