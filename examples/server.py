@@ -41,7 +41,7 @@ def serving(state_dir: Path, flags: Sequence[str], *, program: Path = BRIDGE) ->
     port, rest_port, admin_port = free_ports(3)
     log = state_dir.with_suffix(".log")
     command = [str(program), "serve", f"--state_dir={state_dir}", *flags]
-    ports = [f"--port={port}", f"--rest_api_port={rest_port}", f"--admin_port={admin_port}"]
+    ports = [f"--port={port}", f"--rest_api_port={rest_port}", f"--admin_port={admin_port}", "--modelmesh_port=0"]
     with log.open("w") as stderr:
         process = subprocess.Popen(
             [*command, *ports], stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=state_dir.parent

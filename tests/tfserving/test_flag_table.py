@@ -88,7 +88,11 @@ def test_no_boolean_shadows_a_flag_after_it() -> None:
 def test_defaults_are_those_of_the_stock_binary() -> None:
     settings = flag_table.settings({})
     assert settings == Settings(
-        rest_api_port=0, rest_api_num_threads=4 * CPUS, admin_port=0, servable_versions_always_present=False
+        rest_api_port=0,
+        rest_api_num_threads=4 * CPUS,
+        admin_port=0,
+        modelmesh_port=0,
+        servable_versions_always_present=False,
     )
 
 
