@@ -24,7 +24,7 @@ from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observer, Observers
 from bridge.serving.patience import REPEAT_DEMAND, Patience
 from bridge.serving.resolve import NotLoadedYet
-from bridge.serving.routes import Destination, Routes, ServableRoute
+from bridge.serving.routes import Destination, InstanceRoute, Routes, ServableRoute
 from bridge.serving.session_run import SessionRun, ping
 from bridge.triton.calls import CallError, Fault, InferenceLeg
 
@@ -169,6 +169,16 @@ class InferenceCore:
             except NotLoaded as error:
                 need = error
             await self._wait_for_load(patience, routes, need)
+
+    async def ask_copies(self, destination: Destination, method: str, request: bytes, timeout: float) -> list[bytes]:
+        """What every copy's Triton answers to a call of its own service. Raises BridgeError if one does not."""
+        instances = [self.view.routes.instances.get(name) for name in destination.instances]
+        asked = [self._ask(instance, method, request, timeout) for instance in instances if instance is not None]
+        return await asyncio.gather(*asked)
+
+    async def _ask(self, instance: InstanceRoute, method: str, request: bytes, timeout: float) -> bytes:
+        with self._legs.use(instance) as leg:
+            return await leg.forward(method, request, timeout)
 
     def _patience(self, timeout: float | None) -> Patience:
         settings = self._settings

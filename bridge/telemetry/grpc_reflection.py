@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
+from tritonclient.grpc import model_config_pb2, service_pb2
 
 from model_repo_sync.protos import fill
 
@@ -57,6 +58,8 @@ def _pool() -> DescriptorPool:
     pool.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(_stable_reflection())
+    for file in (model_config_pb2.DESCRIPTOR, service_pb2.DESCRIPTOR):
+        pool.AddSerializedFile(file.serialized_pb)
     return pool
 
 

@@ -1,4 +1,4 @@
-"""The gRPC port of TF Serving clients."""
+"""The gRPC port of TF Serving clients, which serves the V2 protocol too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from types import MappingProxyType
 import grpc
 
 from bridge.errors import Unavailable
+from bridge.kserve import grpc_service
+from bridge.kserve.grpc_service import GrpcInferenceService
 from bridge.memory import MemoryTrimmer
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.grpc_reflection import reflection_handlers
@@ -32,7 +34,7 @@ class GrpcBindError(Unavailable):
 
 
 class GrpcServer:
-    """Serves PredictionService and ModelService, what `handlers` add by the names of their services, and reflection.
+    """Serves PredictionService and ModelService, the V2 protocol, what `handlers` add by service name, and reflection.
 
     `credentials` make every address TLS, `arguments` are gRPC channel arguments. Needs a running event loop.
     """
@@ -57,7 +59,8 @@ class GrpcServer:
             model_service.SERVICE: ModelService(core.view, reload, metric).rpcs(),
         }
         own = {service: _handler(service, rpcs, observe, self._memory.used) for service, rpcs in services.items()}
-        served = {**own, **handlers}
+        v2 = GrpcInferenceService(core).handler(observe, self._memory.used)
+        served = {**own, grpc_service.SERVICE: v2, **handlers}
         reflection = reflection_handlers([*served])
         self._server.add_generic_rpc_handlers([*served.values(), *reflection, UnknownMethods()])
 

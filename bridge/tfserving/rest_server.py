@@ -1,4 +1,4 @@
-"""The HTTP port of TF Serving clients: what its REST API needs of HTTP, as an ASGI application."""
+"""The HTTP port: what TF Serving's REST API needs of HTTP, as an ASGI application, and the V2 protocol beside it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from http import HTTPStatus
 from typing import Any
 
 from bridge.http_server import HttpServer
+from bridge.kserve.rest_api import V2RestApi
+from bridge.kserve.rest_urls import is_v2
 from bridge.memory import MemoryTrimmer
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
@@ -56,8 +58,10 @@ class RestServer:
     ) -> None:
         self._offload = Offload(max(1, threads))
         self._memory = MemoryTrimmer()
-        api = RestApi(core, timeout_in_ms / 1000 if timeout_in_ms > 0 else None, self._offload, observe)
-        self._server = HttpServer(RestApp(api, self._offload, self._memory, cors=cors, page=page), tls)
+        timeout = timeout_in_ms / 1000 if timeout_in_ms > 0 else None
+        api = RestApi(core, timeout, self._offload, observe)
+        v2 = V2RestApi(core, timeout, self._offload, observe)
+        self._server = HttpServer(RestApp(api, v2, self._offload, self._memory, cors=cors, page=page), tls)
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
@@ -71,12 +75,23 @@ class RestServer:
 
 
 class RestApp:
-    """ASGI application: dispatch as TF Serving's HTTP server does it, before and after the REST API."""
+    """ASGI application: dispatch as TF Serving's HTTP server does it, before and after the REST API.
+
+    Only the paths of the V2 protocol, which TF Serving does not know, go another way.
+    """
 
     def __init__(
-        self, api: RestApi, offload: Offload, memory: MemoryTrimmer, *, cors: bool, page: MetricsPage | None
+        self,
+        api: RestApi,
+        v2: V2RestApi,
+        offload: Offload,
+        memory: MemoryTrimmer,
+        *,
+        cors: bool,
+        page: MetricsPage | None,
     ) -> None:
         self._api = api
+        self._v2 = v2
         self._offload = offload
         self._memory = memory
         self._headers = _CORS_HEADERS if cors else {}
@@ -98,6 +113,8 @@ class RestApp:
             return _html(HTTPStatus.NOT_IMPLEMENTED)
         if self._page is not None and self._page.serves(target):
             return await self._page.reply(target)
+        if is_v2(target):
+            return await self._v2.handle(method, target, dict(scope["headers"]), body)
         if not is_api(target):
             return _html(HTTPStatus.NOT_FOUND)
         reply = await self._answer(method, target, dict(scope["headers"]), body)

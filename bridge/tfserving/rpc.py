@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -19,12 +19,14 @@ logger = logging.getLogger(__name__)
 class Caller:
     """Who calls and how long they wait: `timeout` is the client's remaining time in seconds, None without a deadline.
 
-    `peer` is gRPC's name of the other end; `metadata` holds the text entries by lower-case key, the last of each.
+    `peer` is gRPC's name of the other end; `entries` are all of the call's metadata in their order, `metadata` holds
+    the text entries by lower-case key, the last of each.
     """
 
     timeout: float | None = None
     peer: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    entries: Sequence[tuple[str, str | bytes]] = ()
 
 
 Rpc = Callable[[bytes, Caller], Awaitable[bytes]]
@@ -55,7 +57,7 @@ def unary(
     async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         started, code = perf_counter(), Code.CANCELLED
         try:
-            response = await rpc(request, _caller(context))
+            response = await rpc(request, caller_of(context))
             code = Code.OK
             used(len(response))
             return response
@@ -84,10 +86,11 @@ async def _refuse(requests: object, context: grpc.aio.ServicerContext[bytes, byt
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
 
 
-def _caller(context: grpc.aio.ServicerContext[bytes, bytes]) -> Caller:
+def caller_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> Caller:
+    """Who calls."""
     entries = context.invocation_metadata() or ()
     metadata = {key: value for key, value in entries if isinstance(value, str)}
-    return Caller(time_remaining(context), context.peer(), metadata)
+    return Caller(time_remaining(context), context.peer(), metadata, tuple(entries))
 
 
 def time_remaining(context: grpc.aio.ServicerContext[bytes, bytes]) -> float | None:

@@ -172,7 +172,7 @@ def test_other_methods_are_malformed(server: ServerThread, method: str) -> None:
     assert reply.body == (b"" if method == "HEAD" else error(f"Malformed request: {method} {PREDICT}"))
 
 
-@pytest.mark.parametrize("target", ["/", "/healthz", "/v2/models/half", "/v1", "/monitoring/prometheus/metrics"])
+@pytest.mark.parametrize("target", ["/", "/healthz", "/v2x", "/v1", "/monitoring/prometheus/metrics"])
 def test_other_paths_are_no_json(server: ServerThread, target: str) -> None:
     reply = request(server, "GET", target)
     assert (reply.status, reply.headers["content-type"], reply.headers["connection"]) == (404, "text/html", "close")
