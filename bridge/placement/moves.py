@@ -102,14 +102,13 @@ class Mover:
         self._router.changed(entry.model.id)
         self._require().moved(host)
 
-    def lose_all(self, host: Host) -> list[Entry]:
-        """An instance is gone with its copies; those are returned that had not served yet."""
+    def lose_all(self, host: Host) -> None:
+        """An instance is gone with its copies."""
         lost = host.forget()
         for entry in lost:
             self._stop_timer(entry)
         for model_id in {entry.model.id for entry in lost if entry.state is EntryState.LOADED}:
             self._router.changed(model_id)
-        return [entry for entry in lost if entry.state is not EntryState.LOADED]
 
     def resize(self, host: Host, entry: Entry, size: int) -> None:
         """A loaded copy takes `size` bytes: make room if that is more than predicted."""
@@ -159,6 +158,7 @@ class Mover:
         host.loading.discard(entry)
         if not entry.gone:
             self._loaded(host, entry, size, error)
+            self.rebalance(host, entry)
             self.pump(host)
 
     def _loaded(self, host: Host, entry: Entry, size: int, error: PlacementLoadError | None) -> None:
@@ -189,6 +189,7 @@ class Mover:
 
     async def _settle(self, host: Host, entry: Entry) -> None:
         await self._clock.sleep(self._settings.settle_ms)
+        self.rebalance(host)
         self._require().moved(host)
 
     async def _measure(self, host: Host, entry: Entry) -> None:

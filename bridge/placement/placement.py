@@ -196,9 +196,8 @@ class Placement:
         """An instance is down and its copies are gone."""
         host = self._hosts.get(name)
         if host is not None:
-            for entry in self._mover.lose_all(host):
-                self.displaced(entry)
-            self._wishes.pursue_soon()
+            self._mover.lose_all(host)
+            self.moved(host)
 
     def instance_back(self, name: str) -> None:
         """An instance is up again, and empty but for what `adopt` says."""

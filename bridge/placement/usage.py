@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from bridge.placement.settings import MINUTE, PlacementSettings
 
+GRAINS = 8
+"""How finely uses are remembered: in parts of the least age that makes a use count as regular."""
 
-@dataclass
+
 class _History:
-    """Two uses, in steps of the rate interval: the latest, and the earlier one that is best for telling regular use."""
+    """Times at which a model was used, no closer together than `grain`."""
 
-    earlier: int | None = None
-    last: int | None = None
+    def __init__(self, grain: int) -> None:
+        self._grain = grain
+        self._uses: deque[int] = deque()
+
+    def note(self, now: int) -> None:
+        if not self._uses or now - self._uses[-1] >= self._grain:
+            self._uses.append(now)
+
+    def has_use_between(self, oldest: int, newest: int) -> bool:
+        """Whether there was a use at these times or between them; forgets what is older."""
+        while self._uses and self._uses[0] < oldest:
+            self._uses.popleft()
+        return bool(self._uses) and self._uses[0] <= newest
 
 
 class Usage:
@@ -57,15 +69,12 @@ class Usage:
         return frozenset(self._regular(used, now))
 
     def _regular(self, used: Iterable[str], now: int) -> list[str]:
-        return [model_id for model_id in used if self._note(self._histories.setdefault(model_id, _History()), now)]
-
-    def _note(self, history: _History, now: int) -> bool:
-        """Note a use; whether a noted earlier one lies as long ago as regular use asks for."""
         newest = now - self._settings.second_copy_min_age_ms
         oldest = now - self._settings.second_copy_max_age_ms
-        last_fits = history.last is not None and oldest <= history.last <= newest
-        earlier_fits = history.earlier is not None and oldest <= history.earlier <= newest
-        if last_fits or not earlier_fits:
-            history.earlier = history.last
-        history.last = now
-        return last_fits or earlier_fits
+        regular = []
+        for model_id in used:
+            history = self._histories.setdefault(model_id, _History(self._settings.second_copy_min_age_ms // GRAINS))
+            if history.has_use_between(oldest, newest):
+                regular.append(model_id)
+            history.note(now)
+        return regular

@@ -24,7 +24,10 @@ Ticket = asyncio.Future[CopyView]
 
 @dataclass
 class Wish:
-    """`copies` of a model are wanted. Each ticket comes true with as many copies as it asks for."""
+    """`copies` of a model are wanted. Each ticket comes true with as many copies as it asks for.
+
+    It is urgent for its first copy only: urgent wishes for several could displace each other for ever.
+    """
 
     model: Loadable
     last_used: int
@@ -87,7 +90,11 @@ class Wishes:
         """Pursue so many copies, at least one and at most as many as instances may hold it."""
         wish = self._wishes.get(model.id)
         if wish is None or wish.model.key != model.key:
-            wish = self._wishes[model.id] = Wish(model, last_used, urgent, copies)
+            earlier, wish = wish, Wish(model, last_used, urgent, copies)
+            if earlier is not None:
+                self._stop_waiting(earlier)
+                wish.tickets = earlier.tickets
+            self._wishes[model.id] = wish
         wish.last_used = max(wish.last_used, last_used)
         wish.urgent = wish.urgent or urgent
         wish.copies = max(wish.copies, copies)
@@ -166,6 +173,8 @@ class Wishes:
         loaded = self._hosts.loaded(wish.model)
         wanted = self._possible(wish)
         wish.resolve(loaded, satisfied=len(loaded) >= wanted)
+        if loaded:
+            wish.urgent = False
         if len(loaded) >= wanted:
             self._drop(wish)
             return

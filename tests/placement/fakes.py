@@ -17,7 +17,7 @@ from bridge.placement.settings import PlacementSettings
 
 MIB = 1 << 20
 START_MS = 1_700_000_000_000
-SETTLE_STEPS = 30
+SETTLE_STEPS = 15
 """Turns of the event loop in which everything that is due at one moment has run."""
 
 
@@ -76,7 +76,7 @@ class FakeInstance:
         self.up = True
         self.load_ms = load_ms
         self.unload_ms = unload_ms
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[tuple[str, int], int] = {}
         self.tells_size = True
         self.failing: dict[str, PlacementLoadError] = {}
         self.unload_errors: list[BridgeError] = []
@@ -87,9 +87,10 @@ class FakeInstance:
         self.most_bytes = 0
         self.faults: list[str] = []
         self._clock = clock
+        self._crashes = 0
 
     def actual_size(self, model: Loadable) -> int:
-        return self.sizes.get(model.id, model.predicted_size)
+        return self.sizes.get(model.key, model.predicted_size)
 
     @property
     def bytes(self) -> int:
@@ -103,21 +104,23 @@ class FakeInstance:
         self.most_bytes = max(self.most_bytes, self.bytes)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            await self._clock.sleep(self.load_ms)
-        finally:
+        crashes = self._crashes
+        await self._clock.sleep(self.load_ms)
+        if crashes == self._crashes:
             self.in_flight -= 1
-        if not self.up:
+        else:
             raise PlacementLoadError(Code.UNAVAILABLE, f"{self.name} is down", ErrorKind.PLATFORM)
         if model.id in self.failing:
             raise self.failing[model.id]
         return self.actual_size(model) if self.tells_size else 0
 
     async def unload(self, model: Loadable) -> None:
+        crashes = self._crashes
         await self._clock.sleep(self.unload_ms)
         if self.unload_errors:
             raise self.unload_errors.pop(0)
-        self.present.pop(model.key, None)
+        if crashes == self._crashes:
+            self.present.pop(model.key, None)
 
     async def model_size(self, model: Loadable) -> int:
         await self._clock.sleep(1)
@@ -125,7 +128,9 @@ class FakeInstance:
 
     def crash(self) -> None:
         self.up = False
+        self.in_flight = 0
         self.present.clear()
+        self._crashes += 1
 
 
 class FakeCatalog:

@@ -36,8 +36,7 @@ def instance(world: World) -> FakeInstance:
 
 async def register(world: World, number: int, size: int = 50 * MIB) -> int:
     """Load a new model; the milliseconds that took."""
-    world.catalog.register(name(number))
-    instance(world).sizes[name(number)] = size
+    instance(world).sizes[world.catalog.register(name(number)).key] = size
     before = world.clock.now()
     await world.load(name(number))
     return world.clock.now() - before
@@ -117,8 +116,7 @@ async def test_a_model_that_never_fits_fails_with_its_size(world: World) -> None
 
 
 async def test_a_model_that_turns_out_never_to_fit_is_taken_off(world: World) -> None:
-    world.catalog.register("liar")
-    instance(world).sizes["liar"] = 2000 * MIB
+    instance(world).sizes[world.catalog.register("liar").key] = 2000 * MIB
     world.placement.ensure_loaded("liar", world.clock.now())
     await world.clock.advance(5000)
     status = world.placement.status("liar")
