@@ -36,6 +36,7 @@ from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.servable import preparer
 from bridge.lifecycle.served_before import ServedBefore
 from bridge.lifecycle.warmup import Warmup
+from bridge.memory import keep_large_buffers_apart
 from bridge.modelmesh import registration
 from bridge.modelmesh import service as model_mesh
 from bridge.modelmesh.mesh import ModelMesh
@@ -48,6 +49,7 @@ from bridge.registry.events import ServerStarted, ServerStopped
 from bridge.registry.records import Problem, Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
+from bridge.serving.addressing import MODELMESH
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
@@ -123,6 +125,7 @@ class Application:
         Raises BridgeError when the start fails, or when a part fails later on without which the server cannot go on.
         """
         self._own_signals()
+        keep_large_buffers_apart()
         self._state.acquire()
         try:
             await self._start()
@@ -247,6 +250,7 @@ class Application:
             core,
             as_content=settings.enable_serialization_as_tensor_content,
             credentials=self._grpc_credentials(tls),
+            addressing=MODELMESH,
             handlers={model_mesh.SERVICE: grpc.method_handlers_generic_handler(model_mesh.SERVICE, rpcs)},
             arguments=arguments,
             observe=observe,
@@ -394,6 +398,7 @@ class Application:
             request_timeout=float(self._settings.request_timeout_seconds),
             queue_size=self._settings.runner_queue_size,
             check_method_names=self._settings.enable_signature_method_name_check,
+            load_wait=float(self._settings.modelmesh_load_wait_seconds),
         )
 
     async def _record_end(self, registry: Registry, recorder: Recorder, thread: RegistryThread) -> None:

@@ -1,7 +1,7 @@
 """Gives memory back to the system after large messages.
 
-The allocator of the C library keeps what many threads freed in pieces: without this, a server that was sent tens of
-megabytes at a time holds some hundred megabytes more, for ever.
+The allocator of the C library keeps what many threads freed in pieces, and learns to keep buffers of up to 32 MB: left
+to itself, a server that was sent tens of megabytes at a time holds some hundred megabytes more, for ever.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ import asyncio
 import ctypes
 from collections.abc import Callable
 
+from model_repo_sync.runner.tensorflow_engine.allocator import trim
+
 LARGE = 8 << 20
 """Bytes of a message that is worth a look afterwards."""
 PAUSE = 1.0
 """Seconds between a large message and the trimming: what the message took is free by then, and a stream of large
 messages costs one trimming a second."""
 
+_M_MMAP_THRESHOLD = -3
 
-def trim() -> None:
-    """Give back what is free, where the C library can (glibc does): milliseconds, without the interpreter's lock."""
-    function = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+def keep_large_buffers_apart() -> None:
+    """From now on a large buffer is a mapping of its own, which goes back as soon as it is freed (glibc)."""
+    function = getattr(ctypes.CDLL(None), "mallopt", None)
     if function is not None:
-        function(0)
+        function(_M_MMAP_THRESHOLD, LARGE)
 
 
 class MemoryTrimmer:

@@ -144,3 +144,16 @@ def test_stop_tells_that_a_run_does_not_end(gate: threading.Event, monkeypatch: 
     executor.execute([Request(0, Queue())])
     service.started.get(timeout=DEADLINE)
     assert not executor.stop()
+
+
+def test_a_thread_gives_memory_back_once_it_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model_repo_sync.runner.tensorflow_engine.executor.IDLE_SECONDS", 0.01)
+    idle: Queue[None] = Queue()
+    executor = Executor(Service(), RunTime(), threads=1, queue_size=5, on_idle=lambda: idle.put(None))
+    answers: Queue[tuple[int, str]] = Queue()
+    for number in range(2):
+        executor.execute([Request(number, answers)])
+        assert answers.get(timeout=DEADLINE) == (number, f"answer {number}")
+        idle.get(timeout=DEADLINE)
+    assert executor.stop()
+    assert idle.empty()

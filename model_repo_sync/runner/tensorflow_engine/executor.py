@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
+
+from .allocator import trim
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +18,9 @@ FAST_SECONDS = 0.0005
 
 WEIGHT = 0.1
 """Of the newest run in the mean."""
+
+IDLE_SECONDS = 1.0
+"""After which a thread that has nothing to do gives back the memory that its requests took."""
 
 STOP_SECONDS = 5.0
 
@@ -74,7 +79,9 @@ class Executor:
         threads: int,
         queue_size: int,
         clock: Callable[[], float] = time.monotonic,
+        on_idle: Callable[[], object] = trim,
     ) -> None:
+        self._on_idle = on_idle
         self._service = service
         self._run_time = run_time
         self._queue_size = queue_size
@@ -110,17 +117,25 @@ class Executor:
             self._queue.put(Waiting(request, sender, self._clock()))
 
     def _work(self) -> None:
-        while self._take():
-            pass
+        idle = True
+        while self._take(idle):
+            idle = False
 
-    def _take(self) -> bool:
+    def _take(self, idle: bool) -> bool:
         """Handle one request. A call of its own, so that no tensor outlives its request in a local variable."""
-        waiting = self._queue.get()
+        waiting = self._queue.get() if idle else self._next()
         if waiting is None:
             return False
         waited = self._clock() - waiting.since
         self._send(waiting.sender, self._service.answer(waiting.request, waited))
         return True
+
+    def _next(self) -> Waiting | None:
+        try:
+            return self._queue.get(timeout=IDLE_SECONDS)
+        except Empty:
+            self._on_idle()
+            return self._queue.get()
 
     def _send(self, sender: Any, response: Any) -> None:
         try:
