@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import posixpath
@@ -22,7 +23,7 @@ from model_repo_sync.protos.tensorflow_serving.model_server_config_pb2 import (
     ModelConfig,
     ModelServerConfig,
 )
-from model_repo_sync.protos.text import to_text
+from model_repo_sync.protos.text import from_text, to_text
 
 PLATFORM = "tensorflow"
 
@@ -98,6 +99,9 @@ def from_file(path: str, rules: Rules) -> Configuration:
             text = file.read()
     except OSError as error:
         return Configuration("", error=NotFound(f"{path}; {os.strerror(error.errno or 0)}"))
+    if not text:
+        # TF Serving maps the file into memory, which fails for no bytes. Editors leave it so for a moment, too.
+        return Configuration("", error=InvalidArgument(f"{path}; {os.strerror(errno.EINVAL)}"))
     try:
         config = parse_model_config(text, path)
     except ConfigFileError as error:
@@ -106,6 +110,17 @@ def from_file(path: str, rules: Rules) -> Configuration:
     if checked.error is None:
         return checked
     return Configuration(text, error=BridgeError(f"{path}: {checked.error.message}", checked.error.code))
+
+
+def after(before: str, configuration: Configuration) -> Configuration:
+    """`configuration` as it may follow the one whose text is `before`: one that says nothing at all may not, as in TF
+    Serving, unless that one said nothing either."""
+    if configuration.error is not None or _says_something(configuration.text) or not _says_something(before):
+        return configuration
+    error = FailedPrecondition(
+        "Cannot transition to requested config. It is only legal to transition from one ModelConfigList to another."
+    )
+    return Configuration(configuration.text, error=error)
 
 
 def requested(config: ModelServerConfig, served: Served, rules: Rules) -> Configuration:
@@ -152,6 +167,10 @@ def _checked(text: str, config: ModelServerConfig, rules: Rules) -> Configuratio
         return Configuration(text, tuple(models(model_configs(config), rules)))
     except BridgeError as error:
         return Configuration(text, error=error)
+
+
+def _says_something(text: str) -> bool:
+    return from_text(text, ModelServerConfig).WhichOneof("config") is not None
 
 
 def _check_names(configs: Iterable[ModelConfig]) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
+from typing import Any
 
-from bridge.errors import BridgeError, Code, InvalidArgument
-from bridge.lifecycle.configuration import Configuration, Rules, from_file, given, requested
+from bridge.errors import BridgeError, Code, InvalidArgument, Unavailable
+from bridge.lifecycle.backoff import Backoff
+from bridge.lifecycle.configuration import Configuration, Rules, after, from_file, given, requested
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.source_config import check_versions, rules
 from bridge.lifecycle.trial import Trial
@@ -51,6 +54,7 @@ class Configurator:
         configuration = given(self._settings)
         if configuration is not None:
             self._seen = _identity(configuration)
+            configuration = await self._following(configuration)
         async with self._lock:
             if configuration is not None and configuration.error is None:
                 await self._check_versions(configuration)
@@ -76,15 +80,23 @@ class Configurator:
             return
         async with self._lock:
             try:
-                if configuration.error is not None:
-                    await self._reject(START, configuration, POLLER)
-                else:
-                    await self._apply(START, configuration, POLLER)
-                    await self._apply_wanted()
+                await self._take(await self._following(configuration))
             except BridgeError as error:
                 logger.error("cannot apply %s now: %s", self._settings.model_config_file, error.message)
             else:
                 self._seen = _identity(configuration)
+
+    async def _take(self, configuration: Configuration) -> None:
+        if configuration.error is not None:
+            await self._reject(START, configuration, POLLER)
+        else:
+            await self._apply(START, configuration, POLLER)
+            await self._apply_wanted()
+
+    async def _following(self, configuration: Configuration) -> Configuration:
+        """`configuration`, with an error if it may not follow the current one."""
+        current = await self._thread.call(self._registry.current_config)
+        return configuration if current is None else after(current.text, configuration)
 
     async def reload(self, config: ModelServerConfig, actor: Actor, timeout: float | None) -> None:
         """Serve what a client lists; return once every new model serves.
@@ -101,12 +113,29 @@ class Configurator:
             trial = Trial(self._plane, new)
             try:
                 await trial.run(self._patience(timeout, time.monotonic() - started))
-                await self._apply(CLIENT, configuration, actor, polled=False)
             except BaseException as error:
                 trial.cancel(error)
                 raise
-            trial.keep()
-            await self._apply_wanted(labels_at_once=True)
+            await _to_the_end(self._make_wanted(configuration, actor, trial))
+
+    async def _make_wanted(self, configuration: Configuration, actor: Actor, trial: Trial) -> None:
+        try:
+            await self._apply(CLIENT, configuration, actor, polled=False)
+        except BaseException as error:
+            trial.cancel(error)
+            raise
+        trial.keep()
+        await self._apply_written()
+
+    async def _apply_written(self) -> None:
+        """What is wanted is in the database: it is applied, whenever that can be read again."""
+        backoff = Backoff()
+        while True:
+            try:
+                return await self._apply_wanted(labels_at_once=True)
+            except Unavailable as error:
+                logger.error("the new configuration waits for the database: %s", error.message)
+                await asyncio.sleep(backoff.pause())
 
     def _patience(self, timeout: float | None, waited: float) -> float | None:
         limits = [float(self._settings.reload_timeout_seconds)] if self._settings.reload_timeout_seconds > 0 else []
@@ -164,6 +193,16 @@ class Configurator:
         current = await self._thread.call(self._registry.current_config)
         self._plane.watch_by(rules(self._settings, current.text if current else ""))
         self._plane.apply(await self._thread.call(self._registry.models), labels_at_once=labels_at_once)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await `work`, which a client that goes away does not break off half done."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 def _identity(configuration: Configuration) -> tuple[str, str]:
