@@ -20,7 +20,7 @@ from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
 from bridge.errors import Internal, InvalidArgument
 from bridge.http_server import HttpServer
-from bridge.instances import Instances, cache_instances, device, start_embedded
+from bridge.instances import Instances, cache_instances, runner_options, start_embedded
 from bridge.lifecycle import source_config, transition
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
@@ -76,9 +76,7 @@ from bridge.tfserving.session_bundle import SessionBundle, session_bundle
 from bridge.tfserving.ssl_config import ServerTls
 from bridge.triton.leg import open_leg
 from bridge.triton.metered_leg import MeteredLeg
-from model_repo_sync.batching import Batching
 from model_repo_sync.source_cache import SourceCache
-from model_repo_sync.triton_config import RunnerOptions
 
 logger = logging.getLogger(__name__)
 
@@ -294,7 +292,7 @@ class Application:
         settings = self._settings
         if not settings.modelmesh_port:
             return None
-        prepare = registration.preparer(self._runner_options(bundle), tuple(bundle.tags), settings.model_root)
+        prepare = registration.preparer(runner_options(settings, bundle), tuple(bundle.tags), settings.model_root)
         return ModelMesh(
             registry,
             thread,
@@ -313,22 +311,11 @@ class Application:
             ),
         )
 
-    def _runner_options(self, bundle: SessionBundle) -> RunnerOptions:
-        settings = self._settings
-        return RunnerOptions(
-            threads=settings.runner_threads,
-            queue_size=settings.runner_queue_size,
-            device=device(settings),
-            session=bundle.session_config.SerializeToString(),
-            batching=Batching(bundle.batching, bundle.per_model_batching) if bundle.batching is not None else None,
-            op_libraries=tuple(path for path in settings.op_libraries.split(",") if path),
-        )
-
     def _control_plane(
         self, deployment: str, observations: Observations, bundle: SessionBundle, serving_metrics: ServingMetrics
     ) -> ControlPlane:
         settings = self._settings
-        options = self._runner_options(bundle)
+        options = runner_options(settings, bundle)
         downloads = Downloads(SourceCache(self._sources_path(deployment)), self._store_work)
 
         def loader(fleet: Fleet) -> Loader:

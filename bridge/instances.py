@@ -5,25 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from typing import Protocol
 
 from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.lifecycle.cache_instance import ControlledInstance
-from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.copies import InstanceLimits, WarmUp
 from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.fleet import Fleet
-from bridge.lifecycle.instance import InstanceController
-from bridge.lifecycle.observations import Observations
+from bridge.lifecycle.instance import InstanceController, InstanceListener
 from bridge.machine import available_memory
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
+from bridge.tfserving.session_bundle import SessionBundle
 from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
 from bridge.triton.instance import TritonInstance
 from bridge.triton.probe import probe
 from model_repo_sync import device as devices
 from model_repo_sync import names
+from model_repo_sync.batching import Batching
 from model_repo_sync.repository import ModelRepository
+from model_repo_sync.triton_config import RunnerOptions
 
 EMBEDDED = "embedded"
 EXIT_SECONDS = 3
@@ -56,6 +58,31 @@ def start_embedded(settings: Settings, state: StateDir) -> EmbeddedTriton:
     return triton
 
 
+def runner_options(settings: Settings, bundle: SessionBundle) -> RunnerOptions:
+    """How runners run SavedModels. Raises InvalidArgument."""
+    return RunnerOptions(
+        threads=settings.runner_threads,
+        queue_size=settings.runner_queue_size,
+        device=device(settings),
+        session=bundle.session_config.SerializeToString(),
+        batching=Batching(bundle.batching, bundle.per_model_batching) if bundle.batching is not None else None,
+        op_libraries=tuple(path for path in settings.op_libraries.split(",") if path),
+    )
+
+
+class Owner(InstanceListener, Protocol):
+    """Whose fleet the instances are."""
+
+    @property
+    def fleet(self) -> Fleet: ...
+
+
+class Placed(Protocol):
+    """Who hears where instances are."""
+
+    def instance_placed(self, route: InstanceRoute, owner: str) -> None: ...
+
+
 class Instances:
     """Puts instances under the control of `plane`. Work that blocks is done on `executor`.
 
@@ -65,8 +92,8 @@ class Instances:
     def __init__(
         self,
         settings: Settings,
-        plane: ControlPlane,
-        observations: Observations,
+        plane: Owner,
+        observations: Placed,
         deployment: str,
         executor: Executor,
         warm_up: WarmUp,

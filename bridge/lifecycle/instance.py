@@ -99,6 +99,11 @@ class InstanceController:
         return self._copies.loaded
 
     @property
+    def server(self) -> TritonInstance | None:
+        """The server that is attached now."""
+        return self._copies.server
+
+    @property
     def reason(self) -> str:
         """Why the instance is down, empty when it is up."""
         return self._copies.down
