@@ -84,6 +84,7 @@ class Settings:
     modelmesh_default_model_bytes: int = setting(
         100_000_000, "bytes that a registered model is taken to need until that is known better"
     )
+    modelmesh_load_wait_seconds: int = setting(600, "how long a request waits for a registered model to load")
     modelmesh_second_copies: bool = setting(
         True, "give registered models that are used regularly a second copy, and busy ones more"
     )

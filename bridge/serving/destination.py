@@ -44,7 +44,7 @@ def find(routes: Routes, spec: ModelSpec | None) -> Found:
     return Found(resolve(routes, spec))
 
 
-def servable(destination: Destination) -> ServableRoute:
+def as_servable(destination: Destination) -> ServableRoute:
     """`destination` as a SavedModel. Raises Unimplemented for any other model."""
     if isinstance(destination, ServableRoute):
         return destination

@@ -18,7 +18,7 @@ from bridge.codec.tensor import Tensor
 from bridge.errors import Code, Unavailable
 from bridge.serving.control import Control, RoutesView
 from bridge.serving.copy_health import BACKOFF, LONGEST_BACKOFF, CopyHealth
-from bridge.serving.destination import Found, NotLoaded, find, servable
+from bridge.serving.destination import Found, NotLoaded, as_servable, find
 from bridge.serving.flights import Copy, Flights
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observer, Observers
@@ -120,7 +120,7 @@ class InferenceCore:
         """
 
         async def attempt(destination: Destination) -> Send[Answer[P]]:
-            answering = servable(destination)
+            answering = as_servable(destination)
             planned, run = await plan(answering)
 
             async def send(leg: InferenceLeg, remaining: float) -> Answer[P]:

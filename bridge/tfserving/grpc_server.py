@@ -1,4 +1,4 @@
-"""The gRPC port of TF Serving clients, which serves the V2 protocol too."""
+"""A gRPC port for inference by TF Serving's protocol and V2."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bridge.errors import Unavailable
 from bridge.kserve import grpc_service
 from bridge.kserve.grpc_service import GrpcInferenceService
 from bridge.memory import MemoryTrimmer
+from bridge.serving.addressing import TF_SERVING, Addressing
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.grpc_reflection import reflection_handlers
 from bridge.telemetry.observers import RequestObserver, unobserved
@@ -36,7 +37,8 @@ class GrpcBindError(Unavailable):
 class GrpcServer:
     """Serves PredictionService and ModelService, the V2 protocol, what `handlers` add by service name, and reflection.
 
-    `credentials` make every address TLS, `arguments` are gRPC channel arguments. Needs a running event loop.
+    `addressing` says what names mean on this port. `credentials` make every address TLS, `arguments` are gRPC channel
+    arguments. Needs a running event loop.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class GrpcServer:
         reload: Reload | None = None,
         metric: FirstValue | None = None,
         as_content: bool = False,
+        addressing: Addressing = TF_SERVING,
         credentials: grpc.ServerCredentials | None = None,
         handlers: Mapping[str, grpc.GenericRpcHandler] = MappingProxyType({}),
         arguments: ChannelArguments = MappingProxyType({}),
@@ -55,11 +58,11 @@ class GrpcServer:
         self._memory = MemoryTrimmer()
         self._server = grpc.aio.server(options=tuple({**_OPTIONS, **arguments}.items()))
         services = {
-            prediction_service.SERVICE: PredictionService(core, as_content=as_content).rpcs(),
+            prediction_service.SERVICE: PredictionService(core, as_content=as_content, addressing=addressing).rpcs(),
             model_service.SERVICE: ModelService(core.view, reload, metric).rpcs(),
         }
         own = {service: _handler(service, rpcs, observe, self._memory.used) for service, rpcs in services.items()}
-        v2 = GrpcInferenceService(core).handler(observe, self._memory.used)
+        v2 = GrpcInferenceService(core, addressing).handler(observe, self._memory.used)
         served = {**own, grpc_service.SERVICE: v2, **handlers}
         reflection = reflection_handlers([*served])
         self._server.add_generic_rpc_handlers([*served.values(), *reflection, UnknownMethods()])

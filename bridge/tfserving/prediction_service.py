@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from bridge.codec.examples import decode_examples_request, decode_multi_inference_request
+from bridge.codec.examples import InferenceTask, decode_examples_request, decode_multi_inference_request
 from bridge.codec.inference_results import encode_multi_inference_response, encode_response
 from bridge.codec.model_spec import ModelSpec
 from bridge.codec.predict import decode_predict_request, encode_predict_response
 from bridge.errors import InvalidArgument
+from bridge.serving.addressing import TF_SERVING, Addressing
+from bridge.serving.destination import as_servable
 from bridge.serving.infer import InferenceCore
 from bridge.serving.inference import CLASSIFY, MULTI_INFERENCE, PREDICT, REGRESS, Inference, InferExamples
 from bridge.serving.observer import Answered, Entrypoint, Exchange, observed
-from bridge.serving.resolve import resolve
 from bridge.serving.routes import ServableRoute
 from bridge.tfserving.messages import model_spec, parse
 from bridge.tfserving.rpc import Caller, Rpc
@@ -28,12 +29,16 @@ SIGNATURE_DEF = "signature_def"
 
 
 class PredictionService:
-    """The RPCs by name. `as_content` makes responses carry tensor_content instead of typed fields."""
+    """The RPCs by name, on a port with that `addressing`.
 
-    def __init__(self, core: InferenceCore, *, as_content: bool = False) -> None:
+    `as_content` makes responses carry tensor_content instead of typed fields.
+    """
+
+    def __init__(self, core: InferenceCore, *, as_content: bool = False, addressing: Addressing = TF_SERVING) -> None:
         self._core = core
         self._inference = Inference(core)
         self._as_content = as_content
+        self._address = addressing.address
 
     def rpcs(self) -> Mapping[str, Rpc]:
         return {
@@ -46,6 +51,7 @@ class PredictionService:
 
     async def predict(self, request: bytes, caller: Caller) -> bytes:
         call = decode_predict_request(request)
+        call = call._replace(spec=self._address(call.spec, caller.entries))
         with self._observed(PREDICT, call.spec):
             answer = await self._inference.predict(call, caller.timeout)
             response = encode_predict_response(
@@ -62,6 +68,7 @@ class PredictionService:
 
     async def multi_inference(self, request: bytes, caller: Caller) -> bytes:
         call = decode_multi_inference_request(request)
+        call = call._replace(tasks=[self._addressed(task, caller) for task in call.tasks])
         with self._observed(MULTI_INFERENCE, call.tasks[0].spec if call.tasks else None):
             answer = await self._inference.multi_inference(call, caller.timeout)
             response = encode_multi_inference_response(answer.model, answer.version, answer.results)
@@ -70,6 +77,7 @@ class PredictionService:
 
     async def _on_examples(self, api: str, infer: InferExamples, request: bytes, caller: Caller) -> bytes:
         call = decode_examples_request(request)
+        call = call._replace(spec=self._address(call.spec, caller.entries))
         with self._observed(api, call.spec):
             answer = await infer(call, caller.timeout)
             response = encode_response(answer.model, answer.version, answer.result)
@@ -84,11 +92,16 @@ class PredictionService:
 
     async def get_model_metadata(self, request: bytes, caller: Caller) -> bytes:
         message = parse(GetModelMetadataRequest, request)
-        if not message.HasField("model_spec"):
+        spec = model_spec(message.model_spec) if message.HasField("model_spec") else None
+        spec = self._address(spec, caller.entries)
+        if spec is None:
             raise InvalidArgument("Missing ModelSpec")
         check_metadata_fields(message.metadata_field)
-        servable = resolve(self._core.view.routes, model_spec(message.model_spec))
-        return metadata_response(servable).SerializeToString()
+        destination = await self._core.destination(spec, caller.timeout)
+        return metadata_response(as_servable(destination)).SerializeToString()
+
+    def _addressed(self, task: InferenceTask, caller: Caller) -> InferenceTask:
+        return task._replace(spec=self._address(task.spec, caller.entries) or task.spec)
 
 
 def check_metadata_fields(fields: Sequence[str]) -> None:

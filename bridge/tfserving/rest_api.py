@@ -17,11 +17,12 @@ from bridge.codec.rest_request import parse_predict_body, tensors
 from bridge.codec.rest_response import error_json, metadata_json, predict_json, results_json, status_json
 from bridge.codec.tensor import Tensor
 from bridge.errors import BridgeError, Code, FailedPrecondition, Internal
+from bridge.serving.destination import as_servable
 from bridge.serving.infer import InferenceCore
 from bridge.serving.inference import CLASSIFY, PREDICT, REGRESS, Inference, InferExamples
 from bridge.serving.observer import Answered, Entrypoint, Exchange, observed
 from bridge.serving.predict import session_run
-from bridge.serving.resolve import resolve, rest_signature
+from bridge.serving.resolve import rest_signature
 from bridge.serving.routes import ServableRoute, SignatureRoute
 from bridge.serving.session_run import SessionRun
 from bridge.telemetry.observers import RequestObserver, unobserved
@@ -157,8 +158,8 @@ class RestApi:
         self._core.observer.exchanged(Exchange(api, model, version, signature, messages))
 
     async def metadata(self, spec: ModelSpec, body: bytes) -> bytes:
-        servable = resolve(self._core.view.routes, spec)
-        return metadata_json(servable.model, servable.version, servable.signature_def_map)
+        answering = as_servable(await self._core.destination(spec, self._timeout))
+        return metadata_json(answering.model, answering.version, answering.signature_def_map)
 
     async def status(self, spec: ModelSpec, body: bytes) -> bytes:
         return status_json(version_statuses(self._core.view.routes, spec))
