@@ -187,6 +187,7 @@ def test_no_configuration_at_all() -> None:
     ("content", "code", "parts"),
     [
         (None, Code.NOT_FOUND, ["; No such file or directory"]),
+        ("", Code.INVALID_ARGUMENT, ["; Invalid argument"]),
         ("improperly formatted file", Code.INVALID_ARGUMENT, ["Invalid protobuf file: '", "1:"]),
         ("model_config_list { config { nam: 'a' } }", Code.INVALID_ARGUMENT, ["Invalid protobuf file: '", "nam"]),
         ("model_config_list { config { name: 'a' base_path: 'x' } }", Code.INVALID_ARGUMENT, ["absolute path"]),

@@ -435,3 +435,18 @@ def echo(destination: str) -> None:
                 {"x": numbers}, {"y": output, "z": outputs["float_tensor"]} if name == "uneven" else {"y": output}
             )
         save(session, destination, signatures)
+
+
+def defaults(destination: str) -> None:
+    """total = a + b: `serving_default` has 5 as the default of b, `bare` needs both, `unfed` never asks for b."""
+    with v1.Session(graph=tf.Graph()) as session:
+        a, b = (v1.placeholder(tf.float32, name=name) for name in "ab")
+        total = {"total": tf.add(a, b, "total")}
+        filled = signature({"a": a, "b": b}, total)
+        filled.defaults["b"].CopyFrom(tf.make_tensor_proto(5.0))
+        signatures = {
+            "serving_default": filled,
+            "bare": signature({"a": a, "b": b}, total),
+            "unfed": signature({"a": a}, total),
+        }
+        save(session, destination, signatures)
