@@ -15,6 +15,7 @@ from bridge.placement.host import Host
 from bridge.placement.model import ErrorKind
 from bridge.placement.ports import PlacementObserver, Router
 from bridge.placement.settings import PlacementSettings
+from bridge.placement.sizes import Sizes
 from bridge.placement.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -43,12 +44,19 @@ class Mover:
     """
 
     def __init__(
-        self, settings: PlacementSettings, clock: Clock, router: Router, observer: PlacementObserver, tasks: Tasks
+        self,
+        settings: PlacementSettings,
+        clock: Clock,
+        router: Router,
+        observer: PlacementObserver,
+        sizes: Sizes,
+        tasks: Tasks,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._router = router
         self._observer = observer
+        self._sizes = sizes
         self._tasks = tasks
         self._room_timers: dict[Entry, asyncio.Task[None]] = {}
         self._listener: MoveListener | None = None
@@ -112,6 +120,7 @@ class Mover:
 
     def resize(self, host: Host, entry: Entry, size: int) -> None:
         """A loaded copy takes `size` bytes: make room if that is more than predicted."""
+        self._sizes.measured(entry.model, size)
         entry.size = size
         if size > host.cache.usable:
             self.withdraw(host, entry)

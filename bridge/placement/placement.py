@@ -19,6 +19,7 @@ from bridge.placement.model import Copy, CopyState, ErrorKind, Failure, Loadable
 from bridge.placement.moves import Mover
 from bridge.placement.ports import CacheInstance, Catalog, PlacementObserver, Router
 from bridge.placement.settings import PlacementSettings
+from bridge.placement.sizes import Sizes
 from bridge.placement.tasks import Tasks
 from bridge.placement.upkeep import Upkeep
 from bridge.placement.usage import Usage
@@ -65,15 +66,16 @@ class Placement:
         self._usage = Usage(self.settings, clock.now())
         self._rules = FailureRules(self.settings)
         self._tasks = Tasks()
-        self._mover = Mover(self.settings, clock, router, observer, self._tasks)
+        sizes = self._sizes = Sizes(self.settings.default_size)
+        self._mover = Mover(self.settings, clock, router, observer, sizes, self._tasks)
         self._mover.listen(self)
         chooser = Chooser(self.settings, random or Random(), self._instance_rpm)
         self._chooser = chooser
         self._wishes = Wishes(
-            self.settings, clock, self._hosts, chooser, self._mover, catalog, self._usage, self._tasks
+            self.settings, clock, self._hosts, chooser, self._mover, catalog, self._usage, sizes, self._tasks
         )
         self._upkeep = Upkeep(
-            self.settings, clock, self._hosts, chooser, self._mover, self._wishes, catalog, self._usage
+            self.settings, clock, self._hosts, chooser, self._mover, self._wishes, catalog, self._usage, sizes
         )
         self._changed = asyncio.Event()
 
@@ -122,14 +124,15 @@ class Placement:
                 self._wishes.pursue_soon()
 
     def last_used(self, model_id: str) -> int:
-        """Milliseconds UTC, 0 for never in this process."""
-        return self._usage.last_used(model_id)
+        """Milliseconds UTC, 0 for never as far as is known."""
+        return max(self._usage.last_used(model_id), self._catalog.last_used(model_id))
 
     def remove(self, model_id: str) -> None:
         """The model is registered no more: its copies serve nobody from now on and go once requests are done."""
         self._wishes.forget(model_id, model_not_found())
         self._retire(self._hosts.entries(model_id))
         self._usage.forget(model_id)
+        self._sizes.forget(model_id)
         self._upkeep.forget(model_id)
 
     def copies(self, model_id: str) -> tuple[Copy, ...]:
@@ -220,11 +223,11 @@ class Placement:
         """
         host = self._hosts[name]
         current = self._catalog.get(model.id)
-        size = size or model.predicted_size or self.settings.default_size
+        size = size or self._sizes.expected(model)
         if current is None or current.key != model.key or model.id in host.cache.entries or size > host.cache.free:
             return False
         now = self._clock.now()
-        entry = Entry(model, name, size, self._usage.last_used(model.id), 0, now)
+        entry = Entry(model, name, size, self.last_used(model.id), 0, now)
         self._mover.adopt(host, entry)
         return True
 

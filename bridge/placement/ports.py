@@ -51,6 +51,10 @@ class Catalog(Protocol):
         """Every registered model, the most recently used first."""
         ...
 
+    def last_used(self, model_id: str) -> int:
+        """When it was used as far as the registration knows, milliseconds UTC; 0 for an unknown model."""
+        ...
+
     def failures(self, model_id: str) -> Sequence[Failure]:
         """Recorded failed loads, expired ones included, at most one for each instance."""
         ...

@@ -15,6 +15,7 @@ from bridge.placement.moves import Mover
 from bridge.placement.ports import Catalog
 from bridge.placement.scaling import Cluster, Load, Scaling
 from bridge.placement.settings import PlacementSettings
+from bridge.placement.sizes import Sizes
 from bridge.placement.usage import Usage
 from bridge.placement.wishes import Wishes
 
@@ -38,6 +39,7 @@ class Upkeep:
         wishes: Wishes,
         catalog: Catalog,
         usage: Usage,
+        sizes: Sizes,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -47,6 +49,7 @@ class Upkeep:
         self._wishes = wishes
         self._catalog = catalog
         self._usage = usage
+        self._sizes = sizes
         self._scaling = Scaling(settings)
         self._rules = FailureRules(settings)
         self._removed_at: dict[str, int] = {}
@@ -95,7 +98,7 @@ class Upkeep:
             hosts=len(allowed),
             rpm=self._usage.rpm(model.id),
             regular=regular,
-            idle_ms=now - self._usage.last_used(model.id),
+            idle_ms=now - self._last_used(model.id),
             newest_copy_age_ms=now - max(entry.since for entry in loaded),
             last_removal_age_ms=now - self._removed_at.get(model.id, 0),
         )
@@ -108,7 +111,7 @@ class Upkeep:
 
     def _add(self, model: Loadable) -> None:
         try:
-            request = self._wishes.request(model, self._usage.last_used(model.id), urgent=False)
+            request = self._wishes.request(model, self._last_used(model.id), urgent=False)
             chosen = self._chooser.choose(self._hosts.all(), request, self._clock.now())
         except PlacementLoadError as error:
             logger.info("model %s gets no further copy: %s", model.id, error)
@@ -116,6 +119,9 @@ class Upkeep:
         if not isinstance(chosen, Wait):
             logger.info("loading a further copy of model %s on instance %s", model.id, chosen.name)
             self._wishes.place(request, chosen)
+
+    def _last_used(self, model_id: str) -> int:
+        return max(self._usage.last_used(model_id), self._catalog.last_used(model_id))
 
     def _take_one(self, model: Loadable, loaded: list[Entry]) -> None:
         """From the instance with the least room."""
@@ -129,8 +135,7 @@ class Upkeep:
             model = self._catalog.get(model_id)
             if model is None or self._hosts.entries(model_id) or model_id in self._wishes:
                 continue
-            size = model.predicted_size or self._settings.default_size
-            if not self._has_spare(size):
+            if not self._has_spare(self._sizes.expected(model)):
                 return
             if len(self._catalog.failures(model_id)) < FILL_MOST_FAILURES:
                 self._add(model)

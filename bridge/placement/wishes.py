@@ -16,6 +16,7 @@ from bridge.placement.model import CopyView, ErrorKind, Loadable
 from bridge.placement.moves import Mover
 from bridge.placement.ports import Catalog
 from bridge.placement.settings import PlacementSettings
+from bridge.placement.sizes import Sizes
 from bridge.placement.tasks import Tasks
 from bridge.placement.usage import Usage
 
@@ -69,6 +70,7 @@ class Wishes:
         mover: Mover,
         catalog: Catalog,
         usage: Usage,
+        sizes: Sizes,
         tasks: Tasks,
     ) -> None:
         self._settings = settings
@@ -78,6 +80,7 @@ class Wishes:
         self._mover = mover
         self._catalog = catalog
         self._usage = usage
+        self._sizes = sizes
         self._tasks = tasks
         self._rules = FailureRules(settings)
         self._wishes: dict[str, Wish] = {}
@@ -150,11 +153,7 @@ class Wishes:
         if verdict is not None:
             raise verdict
         failures = self._rules.unexpired(recorded, self._usage.last_used(model.id), now)
-        return Request(model, self._size(model), last_used, urgent, failures)
-
-    def _size(self, model: Loadable) -> int:
-        measured = max((entry.size for entry in self._hosts.loaded(model)), default=0)
-        return measured or model.predicted_size or self._settings.default_size
+        return Request(model, self._sizes.expected(model), last_used, urgent, failures)
 
     def _hurry(self, wish: Wish) -> None:
         if not wish.urgent:

@@ -151,6 +151,9 @@ class FakeCatalog:
     def ids(self) -> Iterable[str]:
         return tuple(self.models)
 
+    def last_used(self, model_id: str) -> int:
+        return 0
+
     def failures(self, model_id: str) -> Sequence[Failure]:
         return tuple(self.failed_loads[model_id].values())
 
