@@ -70,7 +70,11 @@ class Configurator:
         if not self._settings.model_config_file or wait <= 0:
             return
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception:
+                # A fault of ours in one reading must not end the readings.
+                logger.exception("reading %s failed", self._settings.model_config_file)
             await asyncio.sleep(wait)
 
     async def look(self) -> None:

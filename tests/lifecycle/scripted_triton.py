@@ -24,7 +24,8 @@ DEPLOYMENT = "0123abcd"
 
 
 class ScriptedTriton:
-    """Loads at once, unless the model is in `held`: then a test says when. `stuck` models never unload.
+    """Loads at once, unless the model is in `held`: then a test says when. `refused` models fail, `stuck` ones never
+    unload.
 
     The runners of `dead` models do not answer, and `down` is what every call fails with.
     """
@@ -34,6 +35,7 @@ class ScriptedTriton:
         self.held: set[str] = set()
         self.stuck: set[str] = set()
         self.dead: set[str] = set()
+        self.refused: set[str] = set()
         self.down: BridgeError | None = None
         self.closed = False
         self.calls: list[tuple[str, str]] = []
@@ -59,6 +61,8 @@ class ScriptedTriton:
 
     async def load(self, name: str, timeout: float) -> None:
         self._answer("load", name)
+        if name in self.refused:
+            raise LoadFailure(FailureKind.MODEL, Code.INVALID_ARGUMENT, "refused")
         if name in self.held:
             self.states[name] = "LOADING"
             if (failure := await self._outcomes[name]) is not None:
