@@ -89,16 +89,15 @@ class ModelSource:
         self._report({})
 
     async def run(self) -> None:
-        """Look again and again until cancelled, as often as the rules say; always after a change."""
-        if self._rules.poll_wait >= 0:
-            await self.look()
+        """Look until cancelled, as often as the rules say, and after each change unless they say never."""
         while True:
+            if self._rules.poll_wait >= 0:
+                await self.look()
             try:
                 await asyncio.wait_for(self._kick.wait(), self._rules.pause(self.base_path))
             except TimeoutError:
                 pass
             self._kick.clear()
-            await self.look()
 
     async def look(self) -> None:
         """Read the base path once and aspire what it offers."""
