@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +20,12 @@ from tempfile import mkdtemp
 from typing import TextIO
 
 from model_repo_sync import names, triton_config
+from model_repo_sync.prepared_model import CONFIG, FINGERPRINT, PreparedModel
 from model_repo_sync.saved_model_files import fingerprint
 from model_repo_sync.transfer import Transfer, TransferError, TransferMode, sync_directory, write_file
 
 logger = logging.getLogger(__name__)
 
-CONFIG = "config.pbtxt"
 SAVED_MODEL = os.path.join("1", "model.savedmodel")
 _LOCK = "lock"
 
@@ -62,6 +63,8 @@ class ModelRepository:
         self.deployment = deployment
         self._transfer = Transfer(TransferMode(transfer), free)
         self._staging = self.path / f".staging.{deployment}"
+        self._freed = threading.Condition()
+        self._taken: set[str] = set()
         self.path.mkdir(parents=True, exist_ok=True)
         self._remove_stale()
 
@@ -78,13 +81,27 @@ class ModelRepository:
         try:
             return self._write(target, saved_model_path, config_text)
         except OSError as error:
-            reason = f"{error.filename or target}: {error.strerror or error}"
-            raise TransferError(f"{target} could not be written: {reason}.") from error
+            raise _not_written(target, error) from error
+
+    def write_prepared(self, name: str, source: str, prepared: PreparedModel) -> WriteResult:
+        """Puts a model for one of Triton's own backends under `name`; messages call its files `source`.
+
+        Nothing is touched where just that is there. Raises ValueError for a name that is not this deployment's, and
+        TransferError, which leaves what was there before.
+        """
+        target = self._target(name)
+        try:
+            digest = prepared.fingerprint()
+            if _read(target / FINGERPRINT) == digest:
+                return WriteResult(changed=False)
+            return self._write_prepared(target, source, prepared, digest)
+        except OSError as error:
+            raise _not_written(target, error) from error
 
     def remove(self, name: str) -> bool:
         """Removes a model, at once for Triton's eyes; False where there is none. Raises ValueError, OSError."""
         target = self._target(name)
-        with self._staged() as staging:
+        with self._alone(name), self._staged() as staging:
             try:
                 target.rename(staging / "removed")
             except FileNotFoundError:
@@ -111,11 +128,7 @@ class ModelRepository:
         return self.path / name
 
     def _is_current(self, target: Path, saved_model_path: str | Path | None, config_text: str) -> bool:
-        try:
-            current = (target / CONFIG).read_text()
-        except (OSError, UnicodeDecodeError):
-            return False
-        return current == config_text and (saved_model_path is None or (target / SAVED_MODEL).is_dir())
+        return _read(target / CONFIG) == config_text and (saved_model_path is None or (target / SAVED_MODEL).is_dir())
 
     def _write(self, target: Path, saved_model_path: str | Path | None, config_text: str) -> WriteResult:
         with self._staged() as staging:
@@ -132,6 +145,18 @@ class ModelRepository:
             sync_directory(new)
             self._replace(target, new, staging / "old")
         return result
+
+    def _write_prepared(self, target: Path, source: str, prepared: PreparedModel, digest: str) -> WriteResult:
+        with self._staged() as staging:
+            new = staging / "new"
+            report = self._transfer.run_files(source, prepared.files, new)
+            if prepared.fingerprint() != digest:
+                raise TransferError(f"{source} changed while it was read, so nothing was written.")
+            write_file(new / CONFIG, prepared.config.encode())
+            write_file(new / FINGERPRINT, digest.encode())
+            sync_directory(new)
+            self._replace(target, new, staging / "old")
+        return WriteResult(True, report.bytes, report.transfer)
 
     def _check_source(self, source: str, config_text: str) -> None:
         """The configuration was made for what was transferred, not for what the source held before or after."""
@@ -151,6 +176,19 @@ class ModelRepository:
         sync_directory(self.path)
 
     @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """One thread at a time for each model: instances that share a repository write the same ones."""
+        with self._freed:
+            self._freed.wait_for(lambda: name not in self._taken)
+            self._taken.add(name)
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._taken.discard(name)
+                self._freed.notify_all()
+
+    @contextmanager
     def _staged(self) -> Iterator[Path]:
         """A private directory on the repository's file system, locked while in use, gone afterwards."""
         directory = self._make_staged()
@@ -164,12 +202,13 @@ class ModelRepository:
 
     def _make_staged(self) -> Path:
         while True:
-            self._staging.mkdir(exist_ok=True)
             try:
+                self._staging.mkdir(exist_ok=True)
                 return Path(mkdtemp(dir=self._staging))
-            except FileNotFoundError:
+            except (FileExistsError, FileNotFoundError):
                 # Another thread was done with the directory just now and dropped it.
-                continue
+                if self._staging.exists() and not self._staging.is_dir():
+                    raise
 
     def _remove_stale(self) -> None:
         if not self._staging.is_dir():
@@ -191,6 +230,18 @@ class ModelRepository:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
                 raise
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _not_written(target: Path, error: OSError) -> TransferError:
+    reason = f"{error.filename or target}: {error.strerror or error}"
+    return TransferError(f"{target} could not be written: {reason}.")
 
 
 def _try_lock(file: TextIO) -> bool:

@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
-from bridge.errors import BridgeError, Code
+from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.copies import Copies, CopyListener, InstanceLimits, WarmUp, no_warm_up
 from bridge.lifecycle.pings import Pings
 from bridge.lifecycle.retries import Retries
-from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.servable import Placeable, Servable
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.errors import says_dead_runner
-from bridge.triton.instance import IndexEntry, LoadFailure, TritonInstance
+from bridge.triton.instance import IndexEntry, LoadFailure, RunnerInfo, TritonInstance
 from model_repo_sync import names
 from model_repo_sync.repository import ModelRepository
 
@@ -91,7 +91,7 @@ class InstanceController:
         self._removal_retries = Retries()
         self._misses = 0
         self._kick = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def loaded(self) -> Collection[str]:
@@ -169,23 +169,34 @@ class InstanceController:
         self._load_missing()
         self._clean(index)
 
-    async def load(self, servable: Servable, *, warm_up: bool = True) -> None:
+    async def load(self, servable: Placeable, *, warm_up: bool = True) -> None:
         """Put `servable` on this instance. Raises LoadFailure."""
         await self._copies.load(servable, warm_up=warm_up)
         self._pings.clear(servable.triton_name)
 
-    async def unload(self, triton_name: str) -> None:
-        """Take a copy off this instance and out of its repository. Trouble is logged; later rounds try again."""
+    async def describe(self, triton_name: str) -> RunnerInfo:
+        """What the runner of a loaded copy says of itself. Raises CallError, Unavailable while there is no server."""
+        if self._copies.server is None:
+            raise Unavailable(f"Triton {self.name} is down: {self.reason}")
+        return await self._copies.server.ping(triton_name, PING_SECONDS)
+
+    async def unload(self, triton_name: str) -> bool:
+        """Take a copy off this instance and out of its repository; whether Triton let go of it.
+
+        Trouble is logged; later rounds try again.
+        """
         if triton_name in self._reloads:
             self._reloads[triton_name].cancel()
+        gone = False
         try:
-            await self._copies.unload(triton_name)
+            gone = await self._copies.unload(triton_name)
         except OSError as error:
             logger.warning("removing %s from instance %s will be tried again: %s", triton_name, self.name, error)
             self._removal_retries.failed(triton_name)
         else:
             self._removal_retries.succeeded(triton_name)
         self._reload_retries.succeeded(triton_name)
+        return gone
 
     async def close(self) -> None:
         """End the tasks of this instance; nothing is unloaded."""
@@ -293,10 +304,10 @@ class InstanceController:
 
     def _clean(self, index: Mapping[str, IndexEntry]) -> None:
         """Unload what no version wants, and remove its directory. What is gone from there and not served is done."""
-        removed = self._copies.removed
+        removed, wanted = self._copies.removed, self._wanted.servables()
         removed &= index.keys()
         for name, entry in index.items():
-            left = entry.state == "READY" or name not in removed
+            left = name not in wanted and (entry.state == "READY" or name not in removed)
             if left and self._is_ours(name) and not self._wanted.is_known(name) and self._may_remove(name):
                 logger.info("removing %s from instance %s: no version wants it", name, self.name)
                 self._spawn(self.unload(name), f"removal of {name}")
@@ -311,13 +322,13 @@ class InstanceController:
     def _busy(self, name: str) -> bool:
         return name in self._reloads or name in self._dying or self._copies.busy(name)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, object], name: str) -> asyncio.Task[Any]:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return task
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s failed", task.get_name(), exc_info=error)

@@ -286,6 +286,21 @@ def test_threads_may_write_different_models_at_once(tmp_path: Path, source: Path
     assert sorted(os.listdir(tmp_path / "repository")) == sorted(wanted)
 
 
+def test_threads_may_write_one_model_at_once(tmp_path: Path, source: Path) -> None:
+    """As instances that share a repository do."""
+    repository = ModelRepository(tmp_path / "repository", DEPLOYMENT)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: repository.write(NAME, source, config(NAME, source)), range(40)))
+    assert sum(result.changed for result in results) == 1
+
+
+def test_the_staging_directory_may_come_and_go_under_many_threads(tmp_path: Path) -> None:
+    repository = ModelRepository(tmp_path / "repository", DEPLOYMENT)
+    absent = [names.servable_name(DEPLOYMENT, "m", version) for version in range(2000)]
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(repository.remove, absent))
+
+
 def test_a_failed_replacement_keeps_what_was_there(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
