@@ -12,6 +12,7 @@ from tritonclient.grpc import service_pb2
 from bridge.codec.model_spec import ModelSpec
 from bridge.errors import Unimplemented
 from bridge.kserve import server
+from bridge.kserve.forwarding import Relay
 from bridge.kserve.inference import V2Inference, model_spec
 from bridge.kserve.stream import Stream
 from bridge.serving.addressing import TF_SERVING, Addressing
@@ -52,7 +53,7 @@ class GrpcInferenceService:
     ) -> grpc.GenericRpcHandler:
         """The service, to be added to a server. `observe` and `used` as in `bridge.tfserving.rpc.unary`."""
         handlers = {name: unary(rpc, name, observe, used) for name, rpc in self.rpcs().items()}
-        handlers["ModelStreamInfer"] = Stream(self.infer).handler(observe, used)
+        handlers["ModelStreamInfer"] = Stream(self._stream_infer, observe, used).handler()
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def rpcs(self) -> Mapping[str, Rpc]:
@@ -70,11 +71,6 @@ class GrpcInferenceService:
             "RepositoryIndex": self._repository_index,
             **refused,
         }
-
-    async def infer(self, request: Any, caller: Caller) -> Any:
-        """The answer to one ModelInferRequest. Raises BridgeError."""
-        spec = self._address(request.model_name, request.model_version, caller)
-        return await self._inference.infer(spec, request, caller.timeout)
 
     async def _server_live(self, request: bytes, caller: Caller) -> bytes:
         return _data(service_pb2.ServerLiveResponse(live=True))
@@ -103,7 +99,13 @@ class GrpcInferenceService:
         return _data(await self._inference.statistics(spec, caller.timeout))
 
     async def _model_infer(self, request: bytes, caller: Caller) -> bytes:
-        return _data(await self.infer(parse(service_pb2.ModelInferRequest, request), caller))
+        message = parse(service_pb2.ModelInferRequest, request)
+        spec = self._address(message.model_name, message.model_version, caller)
+        return _data(await self._inference.infer(spec, message, caller.timeout))
+
+    async def _stream_infer(self, message: Any, caller: Caller, relay: Relay) -> Any:
+        spec = self._address(message.model_name, message.model_version, caller)
+        return await self._inference.stream(spec, message, caller.timeout, relay)
 
     async def _repository_index(self, request: bytes, caller: Caller) -> bytes:
         message = parse(service_pb2.RepositoryIndexRequest, request)

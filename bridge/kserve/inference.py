@@ -6,7 +6,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from tritonclient.grpc import service_pb2
@@ -14,13 +14,16 @@ from tritonclient.grpc import service_pb2
 from bridge.codec.model_spec import MODELS_FIRST, ModelSpec
 from bridge.errors import BridgeError, InvalidArgument, NotFound
 from bridge.kserve import models, session, statistics
-from bridge.serving.infer import InferenceCore, Send
+from bridge.kserve.forwarding import Relay, forwarded, relayed
+from bridge.serving.infer import Attempt, InferenceCore, Send
 from bridge.serving.routes import Destination, ServableRoute, V2Route
 from bridge.serving.session_run import SessionRun
 from bridge.triton.calls import InferenceLeg
 
 TIMEOUT = "timeout"
 """The request parameter with the microseconds that the client waits."""
+SEQUENCE = "sequence_id"
+"""The request parameter that Triton's stateful models know a sequence by."""
 STATISTICS_TIMEOUT = 10.0
 """Seconds that a Triton may take to tell what it counted."""
 
@@ -39,10 +42,24 @@ class V2Inference:
 
         async def attempt(destination: Destination) -> Send[Any]:
             if isinstance(destination, V2Route):
-                return _forward(destination, "ModelInfer", request, service_pb2.ModelInferResponse)
+                return forwarded(destination, "ModelInfer", request, service_pb2.ModelInferResponse)
             return _run(destination, request, session.run(destination, request))
 
-        return await self._named(spec, self._core.answer(spec, attempt, _limit(request, timeout)))
+        return await self._answer(spec, request, attempt, timeout)
+
+    async def stream(self, spec: ModelSpec, request: Any, timeout: float | None, relay: Relay) -> Any:
+        """One request of a ModelStreamInfer: the ModelInferResponse of a SavedModel.
+
+        The answers of any other model, which may be many, go to `relay` as they come, each a ModelStreamInferResponse;
+        then there is None to return.
+        """
+
+        async def attempt(destination: Destination) -> Send[Any]:
+            if isinstance(destination, V2Route):
+                return relayed(destination, request, relay)
+            return _run(destination, request, session.run(destination, request))
+
+        return await self._answer(spec, request, attempt, timeout)
 
     async def ready(self, spec: ModelSpec, timeout: float | None) -> bool:
         """ModelReady: whether requests would be answered. A registered model is loaded for the answer.
@@ -90,11 +107,15 @@ class V2Inference:
             response.model_stats.extend(statistics.summed(destination, answers))
         return response
 
+    async def _answer(self, spec: ModelSpec, request: Any, attempt: Attempt[Any], timeout: float | None) -> Any:
+        answer = self._core.answer(spec, attempt, _limit(request, timeout), sequence(request))
+        return await self._named(spec, answer)
+
     async def _forwarded(self, spec: ModelSpec, method: str, request: Any, kind: Any, timeout: float | None) -> Any:
         async def attempt(destination: Destination) -> Send[Any]:
             if isinstance(destination, ServableRoute):
                 raise BridgeError(f"Model {spec.name} is another one since the call began.")
-            return _forward(destination, method, request, kind)
+            return forwarded(destination, method, request, kind)
 
         return await self._core.answer(spec, attempt, timeout)
 
@@ -132,6 +153,14 @@ def model_spec(name: str, version: str) -> ModelSpec:
     return ModelSpec(name, int(version))
 
 
+def sequence(request: Any) -> str:
+    """The sequence that a request belongs to, empty for none: its requests have to meet one copy, in their order."""
+    if SEQUENCE not in request.parameters:
+        return ""
+    value = request.parameters[SEQUENCE]
+    return value.string_param or str(value.int64_param or value.uint64_param or "")
+
+
 def _version(spec: ModelSpec) -> str:
     return "" if spec.version is None else str(spec.version)
 
@@ -148,23 +177,5 @@ def _run(servable: ServableRoute, request: Any, run: SessionRun) -> Send[Any]:
     async def send(leg: InferenceLeg, remaining: float) -> Any:
         answer = await leg.infer(run.call(servable.triton_name), remaining)
         return session.response(servable, request, run.outputs(answer))
-
-    return send
-
-
-_NAME_FIELDS: dict[str, str] = {"ModelInfer": "model_name"}
-
-
-def _forward(route: V2Route, method: str, request: Any, kind: Callable[[], Any]) -> Send[Any]:
-    field = _NAME_FIELDS.get(method, "name")
-    setattr(request, field, route.triton_name)
-    data = request.SerializeToString()
-
-    async def send(leg: InferenceLeg, remaining: float) -> Any:
-        response = kind()
-        response.ParseFromString(await leg.forward(method, data, remaining))
-        if response.DESCRIPTOR.fields_by_name.get(field) is not None:
-            setattr(response, field, route.model)
-        return response
 
     return send

@@ -1,10 +1,15 @@
-"""ModelStreamInfer: many requests on one call, each answered as ModelInfer answers it, in their order."""
+"""ModelStreamInfer: many requests on one call.
+
+SavedModels answer in the order of the requests, as Triton's models do that answer once. What passes through to other
+models may have any number of answers, which are sent on as they come.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +17,8 @@ import grpc
 from tritonclient.grpc import service_pb2
 
 from bridge.errors import BridgeError, Code
+from bridge.kserve.forwarding import Relay
+from bridge.kserve.inference import sequence
 from bridge.telemetry.observers import RequestObserver
 from bridge.tfserving.messages import parse
 from bridge.tfserving.rpc import Caller, caller_of
@@ -19,83 +26,138 @@ from bridge.tfserving.rpc import Caller, caller_of
 logger = logging.getLogger(__name__)
 
 PIPELINE = 32
-"""Requests of one stream that run at a time; reading of the next ones waits."""
+"""Requests of one stream that are in work at a time; reading of the next ones waits."""
 FINAL = "triton_final_response"
 """The parameter by which Triton's clients know that a request has no more answers."""
 
 NAME = "ModelStreamInfer"
 
-Infer = Callable[[Any, Caller], Awaitable[Any]]
+Infer = Callable[[Any, Caller, Relay], Awaitable[Any]]
+"""Answers one ModelInferRequest: `V2Inference.stream` for a caller."""
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class Stream:
-    """The RPC over `infer`. An error ends a request, not the stream."""
+    """The RPC over `infer`. An error ends a request, not the stream.
 
-    def __init__(self, infer: Infer) -> None:
+    `observe` is told of each request, `used` the bytes of each message.
+    """
+
+    def __init__(self, infer: Infer, observe: RequestObserver, used: Callable[[int], None]) -> None:
         self._infer = infer
+        self._observe = observe
+        self._used = used
 
-    def handler(self, observe: RequestObserver, used: Callable[[int], None]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """The handler; `observe` and `used` are told of each request within the stream."""
-
+    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def handle(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            async def answer(request: bytes) -> bytes:
-                started, code = perf_counter(), Code.CANCELLED
-                try:
-                    response, code = await self._answer(request, caller_of(context))
-                    used(len(request) + len(response))
-                    return response
-                finally:
-                    observe(NAME, code, perf_counter() - started)
+            sequences: dict[tuple[str, str], asyncio.Lock] = {}
 
-            async for response in in_order(requests, answer):
+            async def answer(request: bytes, send: Callable[[bytes], Awaitable[None]]) -> bytes | None:
+                return await self._answer(request, caller_of(context), sequences, send)
+
+            async for response in Pipeline(answer).responses(requests):
+                self._used(len(response))
                 yield response
 
         return grpc.stream_stream_rpc_method_handler(handle)
 
-    async def _answer(self, request: bytes, caller: Caller) -> tuple[bytes, Code]:
-        """A serialized ModelStreamInferResponse, and how the request ended."""
-        response = service_pb2.ModelStreamInferResponse()
-        code = Code.OK
-        request_id = ""
+    async def _answer(
+        self,
+        request: bytes,
+        caller: Caller,
+        sequences: dict[tuple[str, str], asyncio.Lock],
+        send: Callable[[bytes], Awaitable[None]],
+    ) -> bytes | None:
+        """The one response to `request`, or None where all were sent. Requests of one sequence run one by one."""
+
+        async def relay(message: Any) -> None:
+            await send(message.SerializeToString())
+
+        started, code, id = perf_counter(), Code.CANCELLED, ""
         try:
             message = parse(service_pb2.ModelInferRequest, request)
-            request_id = message.id
-            response.infer_response.CopyFrom(await self._infer(message, caller))
-            response.infer_response.parameters[FINAL].bool_param = True
+            id = message.id
+            async with _turn(message, sequences):
+                response = await self._infer(message, caller, relay)
+            code = Code.OK
+            return None if response is None else _final(response)
         except BridgeError as error:
-            code, response.error_message = error.code, error.message
-            response.infer_response.id = request_id
+            code = error.code
+            return _failed(id, error.message)
         except Exception:
+            code = Code.INTERNAL
             logger.exception("A request of a stream failed by a fault of the bridge")
-            code, response.error_message = Code.INTERNAL, "Internal error of the bridge; its log says more."
-        return response.SerializeToString(), code
-
-
-async def in_order(
-    requests: AsyncIterator[bytes], answer: Callable[[bytes], Awaitable[bytes]], limit: int = PIPELINE
-) -> AsyncIterator[bytes]:
-    """The answers in the order of the requests, of which `limit` are in work at a time."""
-    tasks: asyncio.Queue[asyncio.Future[bytes] | None] = asyncio.Queue(limit)
-    pending: set[asyncio.Future[bytes]] = set()
-
-    async def read() -> None:
-        try:
-            async for request in requests:
-                task = asyncio.ensure_future(answer(request))
-                pending.add(task)
-                await tasks.put(task)
+            return _failed(id, "Internal error of the bridge; its log says more.")
         finally:
-            await tasks.put(None)
+            self._observe(NAME, code, perf_counter() - started)
+            self._used(len(request))
 
-    reader = asyncio.ensure_future(read())
-    try:
-        while (task := await tasks.get()) is not None:
-            yield await task
-            pending.discard(task)
-        await reader
-    finally:
-        left: list[asyncio.Future[Any]] = [reader, *pending]
-        for future in left:
-            future.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+
+def _turn(message: Any, sequences: dict[tuple[str, str], asyncio.Lock]) -> AbstractAsyncContextManager[None]:
+    """Held while a request of a sequence runs, in the order in which they asked for it."""
+    id = sequence(message)
+    return sequences.setdefault((message.model_name, id), asyncio.Lock()) if id else nullcontext()
+
+
+def _final(response: Any) -> bytes:
+    response.parameters[FINAL].bool_param = True
+    data: bytes = service_pb2.ModelStreamInferResponse(infer_response=response).SerializeToString()
+    return data
+
+
+def _failed(id: str, sentence: str) -> bytes:
+    message = service_pb2.ModelStreamInferResponse(error_message=sentence, infer_response={"id": id})
+    data: bytes = message.SerializeToString()
+    return data
+
+
+Answer = Callable[[bytes, Callable[[bytes], Awaitable[None]]], Awaitable[bytes | None]]
+"""Answers a request: by its return value, which waits for its turn, or by any number of calls, which do not."""
+
+
+class Pipeline:
+    """The requests of one stream, of which `limit` are in work at a time."""
+
+    def __init__(self, answer: Answer, limit: int = PIPELINE) -> None:
+        self._answer = answer
+        self._slots = asyncio.Semaphore(limit)
+        self._out: asyncio.Queue[bytes | None] = asyncio.Queue(limit)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def responses(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The answers to `requests`, until the last one is answered."""
+        reader = asyncio.create_task(self._read(requests))
+        try:
+            while (response := await self._out.get()) is not None:
+                yield response
+            await reader
+        finally:
+            tasks = [reader, *self._tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, requests: AsyncIterator[bytes]) -> None:
+        try:
+            turn = asyncio.get_running_loop().create_future()
+            turn.set_result(None)
+            async for request in requests:
+                await self._slots.acquire()
+                following = asyncio.get_running_loop().create_future()
+                task = asyncio.create_task(self._serve(request, turn, following))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+                turn = following
+            await asyncio.gather(*self._tasks)
+        finally:
+            await self._out.put(None)
+
+    async def _serve(self, request: bytes, turn: asyncio.Future[None], following: asyncio.Future[None]) -> None:
+        try:
+            response = await self._answer(request, self._out.put)
+            if response is not None:
+                await asyncio.wait((turn,))
+                await self._out.put(response)
+        finally:
+            turn.add_done_callback(lambda _: following.set_result(None))
+            self._slots.release()

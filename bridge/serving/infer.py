@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
+from zlib import crc32
 
 from bridge.codec.predict import ModelSpec
 from bridge.codec.tensor import Tensor
@@ -134,10 +135,10 @@ class InferenceCore:
 
         return await self.answer(spec, attempt, timeout)
 
-    async def answer(self, spec: ModelSpec | None, attempt: Attempt[R], timeout: float | None) -> R:
+    async def answer(self, spec: ModelSpec | None, attempt: Attempt[R], timeout: float | None, affinity: str = "") -> R:
         """Answer a request by `attempt`, on another copy where one fails, within `timeout` seconds; None means the cap.
 
-        Raises BridgeError.
+        Requests of one `affinity` go to one copy as long as the copies stay the same. Raises BridgeError.
         """
         patience = self._patience(timeout)
         while True:
@@ -145,7 +146,7 @@ class InferenceCore:
             try:
                 found = find(routes, spec)
                 send = await attempt(found.destination)
-                copy = self._choose(routes, found.destination)
+                copy = self._choose(routes, found.destination, affinity)
                 if copy is not None:
                     return await self._send(routes, copy, found, send, patience.remaining())
             except (NotLoadedYet, NotLoaded) as error:
@@ -185,13 +186,17 @@ class InferenceCore:
         longest = settings.request_timeout if timeout is None else timeout
         return Patience(longest, settings.recovery_wait, settings.load_wait)
 
-    def _choose(self, routes: Routes, destination: Destination) -> Copy | None:
+    def _choose(self, routes: Routes, destination: Destination, affinity: str) -> Copy | None:
         admitted = [
             name
             for name in destination.instances
             if name in routes.instances and self._health.admits(Copy(destination.triton_name, name))
         ]
-        return Copy(destination.triton_name, self._legs.least_busy(admitted)) if admitted else None
+        if not admitted:
+            return None
+        if affinity:
+            return Copy(destination.triton_name, sorted(admitted)[crc32(affinity.encode()) % len(admitted)])
+        return Copy(destination.triton_name, self._legs.least_busy(admitted))
 
     async def _send(self, routes: Routes, copy: Copy, found: Found, send: Send[R], timeout: float) -> R:
         if self._flights.count(copy) >= self._settings.queue_size:
@@ -260,8 +265,9 @@ class InferenceCore:
         """Ping the copies with calls that take long: a dead runner answers nothing by itself."""
         while True:
             await asyncio.sleep(self._settings.ping_after)
+            ours = {route.triton_name for route in self.view.routes.servables()}
             for copy in self._flights.overdue(self._settings.ping_after):
-                if copy not in self._pings:
+                if copy.triton_name in ours and copy not in self._pings:
                     self._pings[copy] = asyncio.get_running_loop().create_task(self._ping(copy))
 
     async def _ping(self, copy: Copy) -> None:

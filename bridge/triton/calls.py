@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -68,6 +68,13 @@ class InferenceLeg(Protocol):
         """Triton's answer to a unary call of its own gRPC service, both as serialized messages.
 
         Raises CallError as `infer` does.
+        """
+        ...
+
+    def stream(self, request: bytes, timeout: float) -> AsyncIterator[bytes]:
+        """Triton's answers to one request of a ModelStreamInfer, as serialized messages.
+
+        Raises CallError as `infer` does; what Triton says of the request comes as a message.
         """
         ...
 

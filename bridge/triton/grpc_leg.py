@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -45,12 +46,24 @@ class GrpcLeg:
         answer: bytes = await self._call(self._channel.unary_unary(f"{_SERVICE}{method}"), request, timeout)
         return answer
 
+    async def stream(self, request: bytes, timeout: float) -> AsyncIterator[bytes]:
+        rpc: Any = self._channel.stream_stream(f"{_SERVICE}ModelStreamInfer")
+        with self._faults():
+            async for response in rpc(_alone(request), timeout=timeout, metadata=self._metadata):
+                yield response
+
     async def close(self) -> None:
         await self._channel.close()
 
     async def _call(self, rpc: Any, request: Any, timeout: float) -> Any:
-        try:
+        with self._faults():
             return await rpc(request, timeout=timeout, metadata=self._metadata)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Turn what the channel raises into CallError."""
+        try:
+            yield
         except grpc.aio.AioRpcError as error:
             code = Code(error.code().value[0])
             raise errors.from_grpc(code, error.details() or "", self._address) from None
@@ -60,6 +73,10 @@ class GrpcLeg:
             if cancelled_by_caller():
                 raise
             raise errors.lost(self._address, "the bridge closed its connection") from None
+
+
+async def _alone(request: bytes) -> AsyncIterator[bytes]:
+    yield request
 
 
 def _request(call: ModelCall, timeout: float) -> Any:

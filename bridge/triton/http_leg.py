@@ -7,7 +7,7 @@ from 25.06 refuses bodies past 64 MiB, which `bridge.triton.leg` therefore sends
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
 import orjson
@@ -46,8 +46,11 @@ class HttpLeg:
 
     async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
         """HTTP carries no such calls."""
-        sentence = f"Triton at {self._address} is known by its HTTP port alone; {method} needs its gRPC port"
-        raise CallError(sentence, Code.UNIMPLEMENTED, Fault.MODEL, sent=False)
+        raise self._needs_grpc(method)
+
+    def stream(self, request: bytes, timeout: float) -> AsyncIterator[bytes]:
+        """HTTP carries no streams."""
+        raise self._needs_grpc("ModelStreamInfer")
 
     @property
     def full(self) -> bool:
@@ -56,6 +59,10 @@ class HttpLeg:
 
     async def close(self) -> None:
         await self._pool.close()
+
+    def _needs_grpc(self, method: str) -> CallError:
+        sentence = f"Triton at {self._address} is known by its HTTP port alone; {method} needs its gRPC port"
+        return CallError(sentence, Code.UNIMPLEMENTED, Fault.MODEL, sent=False)
 
     def _outputs(self, response: Response, call: ModelCall) -> list[WireTensor]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from bridge.errors import InvalidArgument
@@ -41,6 +42,9 @@ class ChoosingLeg:
 
     async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
         return await self._roomy.forward(method, request, timeout)
+
+    def stream(self, request: bytes, timeout: float) -> AsyncIterator[bytes]:
+        return self._roomy.stream(request, timeout)
 
     async def close(self) -> None:
         await self._lean.close()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from time import perf_counter
-from typing import TypeVar
 
 from bridge.errors import Code
 from bridge.telemetry.observers import CallObserver
 from bridge.triton.calls import CallError, InferenceLeg, ModelCall, WireTensor
-
-T = TypeVar("T")
 
 OK = "ok"
 CANCELLED = "cancelled"
@@ -25,22 +23,29 @@ class MeteredLeg:
         self._observe = observe
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
-        return await self._metered(self._leg.infer(call, timeout))
+        with self._metered():
+            return await self._leg.infer(call, timeout)
 
     async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
-        return await self._metered(self._leg.forward(method, request, timeout))
+        with self._metered():
+            return await self._leg.forward(method, request, timeout)
+
+    async def stream(self, request: bytes, timeout: float) -> AsyncIterator[bytes]:
+        with self._metered():
+            async for response in self._leg.stream(request, timeout):
+                yield response
 
     async def close(self) -> None:
         await self._leg.close()
 
-    async def _metered(self, call: Awaitable[T]) -> T:
+    @contextmanager
+    def _metered(self) -> Iterator[None]:
         started, outcome = perf_counter(), CANCELLED
         try:
-            answer = await call
+            yield
             outcome = OK
         except CallError as error:
             outcome = DEADLINE if error.code is Code.DEADLINE_EXCEEDED else error.fault.value
             raise
         finally:
             self._observe(outcome, perf_counter() - started)
-        return answer

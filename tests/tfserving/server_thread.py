@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from bridge.errors import Code
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
-from bridge.serving.legs import LegPool
+from bridge.serving.legs import LegPool, OpenLeg
 from bridge.serving.observer import Observers
 from bridge.serving.routes import Routes
 from bridge.telemetry.observers import RequestObserver
@@ -33,17 +33,28 @@ class SilentControl:
 
     def drained(self, router: str, epoch: int) -> None: ...
 
+    def load_on_demand(self, model_id: str) -> None: ...
+
+    def used(self, model_id: str, count: int) -> None: ...
+
 
 class ServerThread:
-    """A running bridge front. `view` and `leg` belong to its loop: touch them by `run`.
+    """A running bridge front over `leg`, or what `open_leg` opens. `view` and `leg` belong to its loop: use `run`.
 
     `observed` holds (API, call, code) of each answered request.
     """
 
     def __init__(
-        self, *, as_content: bool = False, cors: bool = False, timeout_in_ms: int = 30_000, page: bool = False
+        self,
+        *,
+        as_content: bool = False,
+        cors: bool = False,
+        timeout_in_ms: int = 30_000,
+        page: bool = False,
+        open_leg: OpenLeg | None = None,
     ) -> None:
         self.leg = FakeLeg(snapshots.instance("one"))
+        self._open_leg = open_leg or (lambda instance: self.leg)
         self.observed: list[tuple[str, str, Code]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -80,7 +91,7 @@ class ServerThread:
 
     async def _start(self, as_content: bool, cors: bool, timeout_in_ms: int, page: bool) -> None:
         self.view = RoutesView()
-        legs = LegPool(lambda instance: self.leg)
+        legs = LegPool(self._open_leg)
         metrics = ServingMetrics()
         settings = InferenceSettings(recovery_wait=0.2)
         self.core = InferenceCore(self.view, legs, SilentControl(), settings, Observers([metrics]))

@@ -1,0 +1,70 @@
+"""Requests that pass through to a Triton model that is not ours: the name is replaced, both ways, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tritonclient.grpc import service_pb2
+
+from bridge.errors import BridgeError, Code
+from bridge.serving.infer import Send
+from bridge.serving.routes import V2Route
+from bridge.triton import errors
+from bridge.triton.calls import CallError, Fault, InferenceLeg
+
+Relay = Callable[[Any], Awaitable[None]]
+"""Takes one ModelStreamInferResponse."""
+
+_NAME_FIELDS = {"ModelInfer": "model_name"}
+
+
+def forwarded(route: V2Route, method: str, request: Any, kind: Callable[[], Any]) -> Send[Any]:
+    """A unary call of Triton's service; its response is a message of `kind`."""
+    field = _NAME_FIELDS.get(method, "name")
+    setattr(request, field, route.triton_name)
+    data = request.SerializeToString()
+
+    async def send(leg: InferenceLeg, remaining: float) -> Any:
+        response = kind()
+        response.ParseFromString(await leg.forward(method, data, remaining))
+        if field in response.DESCRIPTOR.fields_by_name:
+            setattr(response, field, route.model)
+        return response
+
+    return send
+
+
+def relayed(route: V2Route, request: Any, relay: Relay) -> Send[None]:
+    """One request of a stream; its answers go to `relay` as they come.
+
+    Once there was an answer the request is not sent again: a fault after it is the end.
+    """
+    request.model_name = route.triton_name
+    data = request.SerializeToString()
+
+    async def send(leg: InferenceLeg, remaining: float) -> None:
+        begun = False
+        try:
+            async for answer in leg.stream(data, remaining):
+                message = service_pb2.ModelStreamInferResponse.FromString(answer)
+                if not begun:
+                    _check(message)
+                if message.HasField("infer_response") and message.infer_response.model_name:
+                    message.infer_response.model_name = route.model
+                begun = True
+                await relay(message)
+        except CallError as error:
+            if not begun:
+                raise
+            raise BridgeError(error.message, error.code) from error
+
+    return send
+
+
+def _check(message: Any) -> None:
+    """Raise CallError where another try may help: the request met no model at all."""
+    if message.error_message:
+        error = errors.from_triton(message.error_message, Code.UNKNOWN)
+        if error.fault in (Fault.NOT_READY, Fault.RUNNER):
+            raise error
