@@ -20,7 +20,7 @@ from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
 from bridge.errors import Internal, InvalidArgument
 from bridge.http_server import HttpServer
-from bridge.instances import Instances, cache_instances, runner_options, start_embedded
+from bridge.instances import Instances, runner_options, start_embedded
 from bridge.lifecycle import source_config, transition
 from bridge.lifecycle.configurator import STARTER, Configurator
 from bridge.lifecycle.control_plane import ControlPlane
@@ -188,7 +188,7 @@ class Application:
         self._parts.spawn(recorder.run(), "recorder")
         self._parts.on_close(lambda: self._record_end(registry, recorder, thread))
         if mesh is not None:
-            await mesh.start(cache_instances(settings, plane.fleet))
+            await mesh.start(instances.cache_instances())
             self._parts.on_close(mesh.close)
         plane.start()
         self._parts.on_close(plane.stop)

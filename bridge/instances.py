@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -13,7 +13,6 @@ from bridge.lifecycle.copies import InstanceLimits, WarmUp
 from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.instance import InstanceController, InstanceListener
-from bridge.machine import available_memory
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
@@ -25,6 +24,8 @@ from model_repo_sync import device as devices
 from model_repo_sync import names
 from model_repo_sync.batching import Batching
 from model_repo_sync.repository import ModelRepository
+from model_repo_sync.runner.tensorflow_engine.gpu_memory import GpuMemory
+from model_repo_sync.runner.tensorflow_engine.machine import available_memory
 from model_repo_sync.triton_config import RunnerOptions
 
 EMBEDDED = "embedded"
@@ -33,6 +34,9 @@ EXIT_SECONDS = 3
 
 SPARE_LOAD_THREADS = 2
 """Triton up to 25.08 can lose load threads for good; these keep the others going for a while."""
+
+SHARE_OF_AVAILABLE = 0.9
+"""How much of the memory that is available registered models may take where nobody says how much."""
 
 Check = Callable[[TritonInstance], Awaitable[None]]
 
@@ -104,11 +108,12 @@ class Instances:
         self._deployment = deployment
         self._executor = executor
         self._warm_up = warm_up
+        self._available: dict[str, int] = {}
 
     def add_embedded(self, triton: EmbeddedTriton) -> EmbeddedSupervisor:
         """The child; the supervisor that is returned has to run."""
         repository = ModelRepository(triton.repository, self._deployment, self._settings.model_transfer)
-        controller = self._add(EMBEDDED, repository, _proved)
+        controller = self._add(EMBEDDED, repository, self._check_child)
 
         def connect(route: InstanceRoute) -> TritonInstance:
             self._observations.instance_placed(route, f"process {os.getpid()}")
@@ -130,8 +135,42 @@ class Instances:
                 repositories[local] = self._open_repository(local)
             route = self._route(url, settings.triton_http_url[position] if settings.triton_http_url else "")
             self._observations.instance_placed(route, f"deployment {self._deployment}")
-            controller = self._add(url, repositories[local], _prober(repositories[local], seen or local))
+            controller = self._add(url, repositories[local], self._prober(url, repositories[local], seen or local))
             controller.attach(TritonInstance.connect(route), route)
+
+    def cache_instances(self) -> list[ControlledInstance]:
+        """The instances as places for registered models. Where no capacity is given it is asked from the machine."""
+        return [
+            ControlledInstance(controller, self._capacity(name, position), self._labels(position))
+            for position, (name, controller) in enumerate(self._plane.fleet.controllers.items())
+        ]
+
+    def _capacity(self, name: str, position: int) -> Callable[[], int]:
+        given = _at(self._settings.triton_capacity_bytes, position)
+        if given:
+            return lambda: int(given)
+        return lambda: int(self._available.get(name, 0) * SHARE_OF_AVAILABLE)
+
+    def _labels(self, position: int) -> frozenset[str]:
+        labels = _at(self._settings.triton_labels, position).split(",")
+        return frozenset(label.strip() for label in labels if label.strip())
+
+    async def _check_child(self, instance: TritonInstance) -> None:
+        """A child proved by its nonce that it is ours before it was attached."""
+        gpu = device(self._settings).kind is devices.DeviceKind.GPU
+        self._came_up(EMBEDDED, GpuMemory().free() if gpu else 0, available_memory())
+
+    def _prober(self, name: str, repository: ModelRepository, seen: str) -> Check:
+        async def check(instance: TritonInstance) -> None:
+            runner = (await probe(instance, repository, seen)).runner
+            gpu = device(self._settings).kind is devices.DeviceKind.GPU
+            self._came_up(name, runner.available_device_bytes if gpu else 0, runner.available_bytes)
+
+        return check
+
+    def _came_up(self, name: str, device_bytes: int, host_bytes: int) -> None:
+        """What an instance has left; the most that was seen, since later on some of it is ours."""
+        self._available[name] = max(self._available.get(name, 0), device_bytes or host_bytes)
 
     def _open_repository(self, path: str) -> ModelRepository:
         try:
@@ -167,24 +206,9 @@ class Instances:
         return {name: path for name, path in files.items() if path} | {"enabled": "true"} if wanted else {}
 
 
-def cache_instances(settings: Settings, fleet: Fleet) -> list[ControlledInstance]:
-    """The instances of `fleet` as places for registered models, each with its capacity."""
-    given = [int(number) for number in settings.triton_capacity_bytes] or [available_memory()]
-    return [
-        ControlledInstance(controller, given[position if len(given) > 1 else 0])
-        for position, controller in enumerate(fleet.controllers.values())
-    ]
-
-
-async def _proved(instance: TritonInstance) -> None:
-    """A child proved by its nonce that it is ours before it was attached."""
-
-
-def _prober(repository: ModelRepository, seen: str) -> Check:
-    async def check(instance: TritonInstance) -> None:
-        await probe(instance, repository, seen)
-
-    return check
+def _at(given: Sequence[str], position: int) -> str:
+    """A setting that is given once for all instances, or by position; empty where it is not given."""
+    return given[position if len(given) > 1 else 0] if given else ""
 
 
 def _remove_left_probes(repository: ModelRepository) -> None:

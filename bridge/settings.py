@@ -127,8 +127,11 @@ class Settings:
     )
     triton_capacity_bytes: tuple[str, ...] = setting(
         (),
-        "bytes that registered models may take on a Triton, by position or one for all; without it the memory that is "
-        "available at the start; may repeat",
+        "bytes that registered models may take on a Triton, by position or one for all; without it 9 tenths of the "
+        "memory that is available there, on a GPU of that of the GPUs; may repeat",
+    )
+    triton_labels: tuple[str, ...] = setting(
+        (), "comma-separated labels of a Triton that type constraints ask for, by position or one for all; may repeat"
     )
     triton_ca_file: str = setting("", "PEM file with the roots that a remote Triton's certificate is checked against")
     triton_cert_file: str = setting("", "PEM file with the client certificate for remote Tritons")
@@ -234,6 +237,8 @@ def check(settings: Settings) -> None:
             raise InvalidArgument(f"--triton_header={header} is not NAME=VALUE")
     if len(settings.triton_capacity_bytes) not in (0, 1, max(1, len(settings.triton_url))):
         raise InvalidArgument("--triton_capacity_bytes is given once for all Tritons or once for each")
+    if len(settings.triton_labels) not in (0, 1, max(1, len(settings.triton_url))):
+        raise InvalidArgument("--triton_labels is given once for all Tritons or once for each")
     for number in settings.triton_capacity_bytes:
         if not number.isdecimal() or not int(number):
             raise InvalidArgument(f"--triton_capacity_bytes={number} is no number of bytes")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
-from bridge.errors import BridgeError, Code
+from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.instance import InstanceController
 from bridge.lifecycle.servable import Servable
 from bridge.placement.errors import PlacementLoadError
@@ -25,17 +25,23 @@ class Content(Protocol):
 
 
 class ControlledInstance:
-    """The CacheInstance of one controller. `capacity` is in bytes."""
+    """The CacheInstance of one controller. `capacity` tells bytes, 0 while that is not known."""
 
-    def __init__(self, controller: InstanceController, capacity: int, labels: frozenset[str] = frozenset()) -> None:
-        self.capacity = capacity
+    def __init__(
+        self, controller: InstanceController, capacity: Callable[[], int], labels: frozenset[str] = frozenset()
+    ) -> None:
         self.labels = labels
+        self._capacity = capacity
         self._controller = controller
         self._held: set[str] = set()
 
     @property
     def name(self) -> str:
         return self._controller.name
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity()
 
     @property
     def up(self) -> bool:
@@ -69,11 +75,14 @@ class ControlledInstance:
 
     async def unload(self, model: Loadable) -> None:
         name = _content(model).triton_name
-        await self._controller.unload(name)
+        if not await self._controller.unload(name):
+            raise Unavailable(f"instance {self.name} did not let go of {name}")
         self._held.discard(name)
 
     async def model_size(self, model: Loadable) -> int:
-        return 0
+        """What the runner's process takes: of the GPUs where it is on one, else of the host."""
+        runner = await self._controller.describe(_content(model).triton_name)
+        return runner.device_bytes or runner.memory_bytes
 
 
 def _content(model: Loadable) -> Content:

@@ -106,17 +106,19 @@ class Copies:
             async with self._slots:
                 await self._load(servable, warm_up)
 
-    async def unload(self, name: str) -> None:
-        """Take a copy off the instance and out of its repository. Raises OSError where the directory has to stay.
+    async def unload(self, name: str) -> bool:
+        """Take a copy off the instance and out of its repository; whether Triton let go of it.
+
+        Raises OSError where the directory has to stay.
 
         Whatever Triton says, the directory goes after `unload_timeout` seconds: what runs needs it no more.
         """
         async with self._lock(name):
             self.loaded.discard(name)
-            if self.server is not None:
-                await self._let_go(name, self.server)
+            gone = self.server is None or await self._let_go(name, self.server)
             await self._in_thread(self._repository.remove, name)
             self.removed.add(name)
+            return gone
 
     async def reset(self, name: str) -> None:
         """A dead runner is never restarted by Triton and a load is a no-op: only unload and load help."""
@@ -166,11 +168,13 @@ class Copies:
         except ConfigError as error:
             raise LoadFailure(FailureKind.MODEL, Code.INTERNAL, str(error)) from error
 
-    async def _let_go(self, name: str, server: TritonInstance) -> None:
+    async def _let_go(self, name: str, server: TritonInstance) -> bool:
         try:
             await server.unload(name, self._limits.unload_timeout)
         except BridgeError as error:
             logger.warning("instance %s did not let go of %s: %s", self._instance, name, error)
+            return False
+        return True
 
     def _lock(self, name: str) -> asyncio.Lock:
         """The lock of a name, which lives while somebody holds it or waits for it."""

@@ -34,6 +34,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.02, 0.25
 _STATES = ("", "UNAVAILABLE", "UNLOADING", "LOADING", "READY")
 _PING = WireTensor("bridge.noop", "UINT8", (1,), b"\0")
 _RUNNER = "bridge.runner"
+_MEMORY = ("device_bytes", "available_bytes", "available_device_bytes")
 
 
 class IndexEntry(NamedTuple):
@@ -52,12 +53,18 @@ class ServerMetadata(NamedTuple):
 
 
 class RunnerInfo(NamedTuple):
-    """What a runner says of itself: its version, that of its TensorFlow, its process, its resident memory in bytes."""
+    """What a runner says of itself: its version, that of its TensorFlow, its process, its memory, what is left of it.
+
+    Memory is in bytes, resident on the host and on GPUs; 0 is not known, as with runners that are older.
+    """
 
     version: str
     tensorflow: str
     pid: int
     memory_bytes: int
+    device_bytes: int = 0
+    available_bytes: int = 0
+    available_device_bytes: int = 0
 
 
 class TritonInstance:
@@ -155,7 +162,8 @@ class TritonInstance:
         (output,) = await self._leg.infer(ModelCall(name, [_PING], [_RUNNER]), timeout)
         try:
             answer = orjson.loads(bytes(output.data[4:]))
-            return RunnerInfo(answer["runner"], answer["tensorflow"], answer["pid"], answer["memory_bytes"])
+            memory = {name: answer[name] for name in _MEMORY if name in answer}
+            return RunnerInfo(answer["runner"], answer["tensorflow"], answer["pid"], answer["memory_bytes"], **memory)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             sentence = f"the runner of {name} describes itself in a way that cannot be read: {error}"
             raise CallError(sentence, Code.INTERNAL, Fault.RUNNER) from None

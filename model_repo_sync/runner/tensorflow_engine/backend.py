@@ -32,7 +32,10 @@ class Backend:
         self._session = session
         self._statistics = Statistics()
         self._inputs = messages.Inputs(library, settings.inputs)
-        self._outputs = messages.Outputs(library, settings.outputs, Description(library.version, self._statistics))
+        description = Description(
+            library.version, self._statistics, with_gpus=session is None or settings.device is not None
+        )
+        self._outputs = messages.Outputs(library, settings.outputs, description)
         self._executor: Executor | Batcher = (
             Executor(self, run_time, settings.threads, settings.queue_size)
             if settings.batching is None

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 from . import __version__
+from .gpu_memory import GpuMemory
+from .machine import available_memory
 from .statistics import Statistics
 
 STATUS = Path("/proc/self/status")
@@ -15,15 +17,18 @@ STATUS = Path("/proc/self/status")
 class Description:
     """Versions, process, memory and work of this runner."""
 
-    def __init__(self, tensorflow_version: str, statistics: Statistics) -> None:
+    def __init__(self, tensorflow_version: str, statistics: Statistics, *, with_gpus: bool = False) -> None:
+        """`with_gpus` looks at GPUs too, which is for runners on one, and for probes."""
         self._tensorflow = tensorflow_version
         self._statistics = statistics
+        self._gpus = GpuMemory() if with_gpus else None
 
     def json(self) -> str:
-        """One JSON object: `runner`, `tensorflow`, `pid`, `memory_bytes`, the anonymous memory that is resident, and
-        the totals of the statistics.
+        """One JSON object: `runner`, `tensorflow`, `pid`, its memory, what is left, and the totals of the statistics.
 
-        File pages are left out, since every runner on the machine shares those of TensorFlow's libraries.
+        `memory_bytes` is the anonymous memory that is resident: file pages are left out, since every runner on the
+        machine shares those of TensorFlow's libraries. `device_bytes` is what it has on GPUs. `available_bytes` and
+        `available_device_bytes` are what the machine has left of both; 0 means that it is not known.
         """
         return json.dumps(
             {
@@ -31,6 +36,9 @@ class Description:
                 "tensorflow": self._tensorflow,
                 "pid": os.getpid(),
                 "memory_bytes": anonymous_memory(STATUS.read_text()),
+                "device_bytes": self._gpus.used_by(os.getpid()) if self._gpus else 0,
+                "available_bytes": available_memory(),
+                "available_device_bytes": self._gpus.free() if self._gpus else 0,
                 **self._statistics.totals(),
             }
         )
