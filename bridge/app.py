@@ -40,6 +40,7 @@ from bridge.memory import keep_large_buffers_apart
 from bridge.modelmesh import registration
 from bridge.modelmesh import service as model_mesh
 from bridge.modelmesh.mesh import ModelMesh
+from bridge.modelmesh.operations import VModelOperations
 from bridge.modelmesh.service import ModelMeshService
 from bridge.parts import Parts
 from bridge.placement.settings import PlacementSettings
@@ -196,7 +197,8 @@ class Application:
         configurator = Configurator(settings, registry, thread, plane)
         await configurator.start()
         self._parts.spawn(configurator.poll(), "configuration file")
-        ports = await self._open_admin(operations, Health(plane, registry, thread), metrics)
+        vmodels = VModelOperations(registry, thread, mesh.manager if mesh is not None else None)
+        ports = await self._open_admin(operations, vmodels, Health(plane, registry, thread), metrics)
         self._state.write_server(ports)
         if self._models_first and not await self._before_stop(wait_for_models(plane)):
             return
@@ -355,12 +357,14 @@ class Application:
             self._work, serving_metrics.warmed, iterations=bundle.warmup_iterations, check_method_names=check
         ).replay
 
-    async def _open_admin(self, operations: Operations, health: Health, metrics: Metrics) -> dict[str, int]:
+    async def _open_admin(
+        self, operations: Operations, vmodels: VModelOperations, health: Health, metrics: Metrics
+    ) -> dict[str, int]:
         settings = self._settings
         if not settings.admin_port:
             return {}
         local_only = is_loopback(settings.admin_address)
-        admin = HttpServer(admin_app(operations, health, metrics, local_only=local_only))
+        admin = HttpServer(admin_app(operations, vmodels, health, metrics, local_only=local_only))
         port = await admin.start(settings.admin_address, settings.admin_port)
         self._parts.on_close(lambda: admin.stop(1.0))
         return {"admin": port}

@@ -105,7 +105,7 @@ def _admin_api() -> Iterator[str]:
     )
     yield from ("| path | methods |", "|---|---|")
     unused: Any = None
-    for route in admin_app(unused, unused, unused, local_only=True).routes:
+    for route in admin_app(unused, unused, unused, unused, local_only=True).routes:
         methods = sorted(set(getattr(route, "methods", ())) - {"HEAD"})
         yield _row(f"`{getattr(route, 'path', '')}`", ", ".join(methods))
 

@@ -9,7 +9,7 @@ JsonObject = Mapping[str, Any]
 
 
 class Admin(Protocol):
-    """The verbs of `bridge.lifecycle.operations`, blocking, with the admin API's JSON as results.
+    """The verbs of `bridge.lifecycle.operations` and `bridge.modelmesh.operations`, blocking, with the admin API's JSON as results.
 
     Each raises BridgeError. Changes return whether they changed anything.
     """
@@ -24,8 +24,16 @@ class Admin(Protocol):
 
     def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]: ...
 
+    def vmodels(self, id: str | None = None) -> Sequence[JsonObject]: ...
+
     def set_policy(self, model: str, policy: JsonObject, reason: str) -> bool: ...
 
     def set_label(self, model: str, label: str, version: int, reason: str) -> bool: ...
 
     def remove_label(self, model: str, label: str, reason: str) -> bool: ...
+
+    def set_vmodel(self, id: str, wanted: JsonObject, reason: str) -> bool:
+        """`wanted` as `bridge.console.vmodel_body` reads it."""
+        ...
+
+    def delete_vmodel(self, id: str, reason: str) -> bool: ...

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 from bridge.cli.admin import JsonObject
 from bridge.cli.db import Location
+from bridge.console import vmodel_body
 from bridge.lifecycle.operations import Operations
+from bridge.modelmesh.operations import VModelOperations
 from bridge.registry.records import Actor
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -46,6 +48,10 @@ class DatabaseAdmin:
     def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]:
         return self._list(lambda operations: operations.events(subject, action, after, limit))
 
+    def vmodels(self, id: str | None = None) -> Sequence[JsonObject]:
+        with self._registry(exclusive=False) as (registry, thread):
+            return [asdict(item) for item in asyncio.run(VModelOperations(registry, thread).vmodels(id))]
+
     def set_policy(self, model: str, policy: JsonObject, reason: str) -> bool:
         return self._change(lambda operations: operations.set_policy(model, policy, _actor(reason)))
 
@@ -54,6 +60,15 @@ class DatabaseAdmin:
 
     def remove_label(self, model: str, label: str, reason: str) -> bool:
         return self._change(lambda operations: operations.remove_label(model, label, _actor(reason)))
+
+    def set_vmodel(self, id: str, wanted: JsonObject, reason: str) -> bool:
+        request, _ = vmodel_body.read(id, wanted)
+        with self._registry(exclusive=True) as (registry, thread):
+            return asyncio.run(VModelOperations(registry, thread).set_vmodel(request, _actor(reason)))
+
+    def delete_vmodel(self, id: str, reason: str) -> bool:
+        with self._registry(exclusive=True) as (registry, thread):
+            return asyncio.run(VModelOperations(registry, thread).delete_vmodel(id, _actor(reason)))
 
     def _list(self, call: Callable[[Operations], Coroutine[Any, Any, Sequence[Any]]]) -> Sequence[JsonObject]:
         with self._operations(exclusive=False) as operations:
@@ -65,13 +80,18 @@ class DatabaseAdmin:
 
     @contextmanager
     def _operations(self, *, exclusive: bool) -> Iterator[Operations]:
+        with self._registry(exclusive=exclusive) as (registry, thread):
+            yield Operations(registry, thread)
+
+    @contextmanager
+    def _registry(self, *, exclusive: bool) -> Iterator[tuple[Registry, RegistryThread]]:
         self._location.require()
         with (
             self._location.exclusive() if exclusive else nullcontext(),
             closing(Registry.open(self._location.url, audit_key=self._audit_key)) as registry,
             closing(RegistryThread()) as thread,
         ):
-            yield Operations(registry, thread)
+            yield registry, thread
 
 
 def _actor(reason: str) -> Actor:

@@ -45,6 +45,9 @@ class HttpAdmin:
     def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]:
         return self._list("events", subject=subject, action=action, after=after, limit=limit)
 
+    def vmodels(self, id: str | None = None) -> Sequence[JsonObject]:
+        return self._list("vmodels", id=id)
+
     def set_policy(self, model: str, policy: JsonObject, reason: str) -> bool:
         return self._change("PUT", "policy", {"model": model}, policy, reason)
 
@@ -53,6 +56,12 @@ class HttpAdmin:
 
     def remove_label(self, model: str, label: str, reason: str) -> bool:
         return self._change("DELETE", "label", {"model": model, "label": label}, None, reason)
+
+    def set_vmodel(self, id: str, wanted: JsonObject, reason: str) -> bool:
+        return self._change("PUT", "vmodel", {"id": id}, wanted, reason)
+
+    def delete_vmodel(self, id: str, reason: str) -> bool:
+        return self._change("DELETE", "vmodel", {"id": id}, None, reason)
 
     def _list(self, resource: str, **query: str | int | None) -> Sequence[JsonObject]:
         given = {name: value for name, value in query.items() if value is not None}

@@ -17,6 +17,7 @@ COMMANDS = {
     "models": "bridge.cli.models:models",
     "serve": "bridge.cli.serve:serve",
     "versions": "bridge.cli.versions:versions",
+    "vmodels": "bridge.cli.vmodels:vmodels",
 }
 """Commands by name. A module is imported only when its command is called, so that each starts fast."""
 

@@ -18,12 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bridge.console import questions
+from bridge.console import questions, vmodel_body
 from bridge.console.answers import error_response, json_response
 from bridge.console.health import Readiness
 from bridge.console.hosts import LocalHosts
 from bridge.errors import BridgeError, Code, InvalidArgument
 from bridge.lifecycle.operations import Operations
+from bridge.modelmesh.operations import VModelOperations
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +43,12 @@ class MetricsPage(Protocol):
     def page(self) -> bytes: ...
 
 
-def admin_app(operations: Operations, health: Readiness, metrics: MetricsPage, *, local_only: bool) -> Starlette:
+def admin_app(
+    operations: Operations, vmodels: VModelOperations, health: Readiness, metrics: MetricsPage, *, local_only: bool
+) -> Starlette:
     """The ASGI application of the admin port. `local_only` is for a port on loopback: it refuses foreign hosts."""
     app = Starlette(
-        routes=[*_probes(health, metrics), *_resources(operations)],
+        routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(vmodels)],
         exception_handlers={HTTPException: _http_error},
         middleware=[Middleware(LocalHosts)] if local_only else [],
     )
@@ -78,6 +81,14 @@ def _resources(operations: Operations) -> list[Route]:
         Route("/api/v1/events", _answering(api.events)),
         Route("/api/v1/policy", _answering(api.set_policy), methods=["PUT"]),
         Route("/api/v1/label", _answering(api.change_label), methods=["PUT", "DELETE"]),
+    ]
+
+
+def _modelmesh(vmodels: VModelOperations) -> list[Route]:
+    api = VModelApi(vmodels)
+    return [
+        Route("/api/v1/vmodels", _answering(api.vmodels)),
+        Route("/api/v1/vmodel", _answering(api.change_vmodel), methods=["PUT", "DELETE"]),
     ]
 
 
@@ -124,6 +135,25 @@ class AdminApi:
             case {"version": int(version), **others} if not others and type(version) is int:
                 return {"changed": await self._operations.set_label(model, label, version, actor)}
         raise InvalidArgument('the body has to be {"version": N}')
+
+
+class VModelApi:
+    """The resources of ModelMesh."""
+
+    def __init__(self, vmodels: VModelOperations) -> None:
+        self._vmodels = vmodels
+
+    async def vmodels(self, request: Request) -> Any:
+        query = questions.parameters(request, "id")
+        return {"vmodels": _plain(await self._vmodels.vmodels(query.get("id")))}
+
+    async def change_vmodel(self, request: Request) -> Any:
+        (id,) = questions.required(request, "id")
+        actor = questions.actor(request)
+        if request.method == "DELETE":
+            return {"changed": await self._vmodels.delete_vmodel(id, actor)}
+        wanted, wait = vmodel_body.read(id, await questions.body(request))
+        return {"changed": await self._vmodels.set_vmodel(wanted, actor, wait=wait)}
 
 
 def _answering(call: Callable[[Request], Awaitable[Any]]) -> Handler:

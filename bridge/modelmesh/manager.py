@@ -15,7 +15,7 @@ from bridge.placement.errors import PlacementLoadError, model_not_found
 from bridge.placement.model import ErrorKind, ModelStatus, Status
 from bridge.placement.placement import Placement
 from bridge.placement.wishes import Ticket
-from bridge.registry.records import Actor, ModelInfo, SetVModel, VModel
+from bridge.registry.records import Actor, ModelInfo, SetVModel, SetVModelOutcome, VModel
 from bridge.registry.registered_models import assumed_last_use
 
 
@@ -30,7 +30,10 @@ class VModelState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class VModelStatus:
-    """A vmodel with the statuses of its models; `target_status` is None unless it is in transition."""
+    """A vmodel with the statuses of its models; `target_status` is None unless it is in transition.
+
+    `changed` tells whether the call that this answers changed it.
+    """
 
     state: VModelState
     active: str = ""
@@ -38,6 +41,7 @@ class VModelStatus:
     owner: str = ""
     active_status: ModelStatus | None = None
     target_status: ModelStatus | None = None
+    changed: bool = False
 
 
 NO_VMODEL = VModelStatus(VModelState.NOT_FOUND)
@@ -87,6 +91,9 @@ class ModelMeshManager:
     async def set_vmodel(self, request: SetVModel, actor: Actor, *, sync: bool) -> VModelStatus:
         """Have a vmodel mean a model; `sync` waits for the end of the transition, or for a load that was asked for."""
         outcome = await self._ledger.set_vmodel(request, actor)
+        return replace(await self._answer(request, outcome, sync=sync), changed=outcome.changed)
+
+    async def _answer(self, request: SetVModel, outcome: SetVModelOutcome, *, sync: bool) -> VModelStatus:
         if outcome.in_transition:
             if sync:
                 await self._transition_ended(outcome.vmodel)
@@ -98,9 +105,9 @@ class ModelMeshManager:
         status = await self._load(outcome.vmodel.active, at, sync=sync, copies=copies)
         return replace(self._status(outcome.vmodel), active_status=status)
 
-    async def delete_vmodel(self, id: str, owner: str, actor: Actor) -> None:
-        """Delete a vmodel, if there is one and `owner`, where it is given, is its owner."""
-        await self._ledger.delete_vmodel(id, owner, actor)
+    async def delete_vmodel(self, id: str, owner: str, actor: Actor) -> bool:
+        """Delete a vmodel, if there is one and `owner`, where it is given, is its owner; whether it was there."""
+        return (await self._ledger.delete_vmodel(id, owner, actor)).vmodel is not None
 
     def vmodel_status(self, id: str, owner: str) -> VModelStatus:
         """A vmodel, unknown to anybody who names another owner."""

@@ -283,3 +283,35 @@ def test_asking_a_server_imports_no_database(online: Place) -> None:
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["models"][0]["name"] == "half"
+
+
+def test_a_vmodel_from_begin_to_end(place: Place) -> None:
+    assert place.lines("vmodels") == []
+    described = ["--type=tensorflow", "--path=m1", "--auto-delete", "--owner=ops"]
+    first = place.run("vmodels", "set", "v", "a", *described, "--reason=first")
+    assert first.stdout == "The target of vmodel v is a.\n"
+    assert place.run("vmodels", "set", "v", "a", *described).stdout.endswith(" (it was so before)\n")
+    assert place.lines("vmodels") == [["v", "DEFINED", "a", "a", "ops", ""]]
+    shown = place.run("vmodels", "show", "v").stdout.splitlines()
+    assert shown[:4] == ["vmodel: v", "owner: ops", "state: DEFINED", "active: a"]
+    assert place.json("vmodels", "show", "v")["vmodel"]["target"] == "a"
+    assert place.json("vmodels", "set", "v", "b", "--type=tensorflow", "--expected-target=a")["changed"]
+    assert place.run("vmodels", "delete", "v").stdout == "There is no vmodel v.\n"
+    assert place.run("vmodels", "delete", "v").stdout.endswith(" (it was so before)\n")
+    story = [(event["action"], event["reason"]) for event in place.json("events", "--subject=vmodel:v")["events"]]
+    assert story == [("vmodel created", "first"), ("vmodel promoted", ""), ("vmodel deleted", "")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["show", "v"], "vmodel v not found"),
+        (["set", "v", "a"], "Target model a not found"),
+        (["set", "v", "a", "--path=m1"], "Must provide non-empty model type string"),
+        (["set", "v", "a", "--type=tensorflow", "--update-only"], "vmodel v not found"),
+        (["set", "v", "a", "--type=tensorflow", "--expected-target=b"], "vmodel v not found"),
+    ],
+)
+def test_refused_vmodels(place: Place, arguments: list[str], sentence: str) -> None:
+    assert sentence in place.run("vmodels", *arguments, code=1).stderr
+    assert place.lines("vmodels") == []
