@@ -17,7 +17,20 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_TAGS = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "mtime", "updated", "created")
+_TAGS = (
+    "ETag",
+    "etag",
+    "generation",
+    "md5Hash",
+    "checksum",
+    "Content-MD5",
+    "Digest",
+    "LastModified",
+    "Last-Modified",
+    "mtime",
+    "updated",
+    "created",
+)
 """Where filesystem packages keep what changes with an object's content, the surest first."""
 _PACKAGES = {
     "s3": "s3fs",
@@ -30,6 +43,8 @@ _PACKAGES = {
 }
 _LOUD = ("fsspec", "s3fs", "gcsfs", "aiobotocore")
 """They log, with tracebacks, what they raise; whoever looks here every few seconds wants to say it once."""
+_INDEX_PAGE = "text/html"
+"""What a web server shows for a directory; no file of a model is one."""
 _NAME_BYTES = 255
 _CHUNK = 16 << 20
 _S3_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 3}}
@@ -113,7 +128,7 @@ class ObjectStore:
 
     def files(self, directory: str) -> Mapping[str, ObjectFile]:
         """Every object below a child of the base path, by its name there, by one listing. Raises NameRefused."""
-        root = f"{self._root}/{directory}"
+        root = self._key(directory)
         with _told(f"{self.url}/{directory}"):
             self._fs.invalidate_cache()
             found = self._fs.find(root, detail=True)
@@ -122,13 +137,15 @@ class ObjectStore:
             # A key that ends in a slash is the mark that some tools leave for a directory.
             name = "" if key.endswith("/") else _below(root, key)
             if name and info["type"] == "file":
-                files[_checked(name)] = ObjectFile(int(info["size"]), _tag(info))
+                # An index page of a web server lists names alone.
+                known = info.get("size") is not None
+                files[_checked(name)] = _object_file(info) if known else self.look_up(directory, name)
         _check_no_file_is_a_directory(files)
         return files
 
     def read(self, directory: str, name: str, start: int, end: int) -> Iterator[bytes]:
         """The bytes of one object from `start` up to `end`, fewer where it has become shorter."""
-        url, key = f"{self.url}/{directory}/{name}", f"{self._root}/{directory}/{name}"
+        url, key = f"{self.url}/{directory}/{name}", self._key(directory, name)
         while start < end:
             with _told(url):
                 data = self._fs.cat_file(key, start=start, end=min(start + _CHUNK, end))
@@ -141,8 +158,19 @@ class ObjectStore:
         """One object as it is now."""
         with _told(f"{self.url}/{directory}/{name}"):
             self._fs.invalidate_cache()
-            info = self._fs.info(f"{self._root}/{directory}/{name}")
-        return ObjectFile(int(info["size"]), _tag(info))
+            info = self._fs.info(self._key(directory, name))
+        return _object_file(info)
+
+    def object(self, name: str) -> ObjectFile | None:
+        """What lies directly under the base path by that name, None for a directory."""
+        with _told(f"{self.url}/{name}"):
+            self._fs.invalidate_cache()
+            info = self._fs.info(self._key(name))
+        is_file = info["type"] == "file" and info.get("mimetype") != _INDEX_PAGE
+        return _object_file(info) if is_file else None
+
+    def _key(self, *parts: str) -> str:
+        return "/".join((self._root, *filter(None, parts)))
 
 
 def _below(root: str, key: str) -> str:
@@ -183,6 +211,12 @@ def _s3_options(environment: Mapping[str, str]) -> dict[str, Any]:
     if environment.get("S3_VERIFY_SSL", "1") == "0":
         client["verify"] = False
     return {**options, "client_kwargs": client} if client else options
+
+
+def _object_file(info: Mapping[str, Any]) -> ObjectFile:
+    if info.get("size") is None:
+        raise OSError(errno.EIO, "the store does not tell how large it is", str(info.get("name", "")))
+    return ObjectFile(int(info["size"]), _tag(info))
 
 
 def _tag(info: Mapping[str, Any]) -> str:

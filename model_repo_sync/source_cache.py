@@ -84,6 +84,21 @@ class SourceCache:
             shutil.rmtree(copy.with_name(f"{directory}{_PARTS}"), ignore_errors=True)
         return os.fspath(copy)
 
+    def fetch_any(self, url: str) -> str:
+        """The local path of one file, or else that of a directory with all its files, as `fetch` brings it."""
+        base, _, name = url.rpartition("/")
+        store = self.store(base)
+        file = store.object(name)
+        if file is None:
+            return self.fetch(url)
+        copy = self._copy(store.url, name)
+        with self._locked(copy):
+            self._check_space(copy, {name: file})
+            self._download(store, "", copy, name, file)
+            _remove_others(copy, {name: file})
+            shutil.rmtree(copy.with_name(f"{name}{_PARTS}"), ignore_errors=True)
+        return os.fspath(copy / name)
+
     def path_of(self, url: str) -> str:
         """Where the copy of a version directory lies, or would lie."""
         base, _, directory = url.rpartition("/")

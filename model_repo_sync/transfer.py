@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
-from model_repo_sync.saved_model_files import SourceFile, walk
+from model_repo_sync.saved_model_files import walk
 
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS})
 _CURE = "use --model_transfer=copy or auto"
@@ -36,6 +37,14 @@ class TransferReport:
     transfer: str
 
 
+class _File(NamedTuple):
+    """A file by its name where it goes, with its path and status where it is."""
+
+    name: str
+    path: str
+    status: os.stat_result
+
+
 class Transfer:
     """`free` tells the bytes that may still be written on the file system of a path."""
 
@@ -45,22 +54,30 @@ class Transfer:
 
     def run(self, source: str, destination: Path) -> TransferReport:
         """Makes `destination` with the files below `source`, symbolic links resolved. Raises TransferError, OSError."""
-        files = list(walk(source))
+        return self.run_files(
+            source, {file.name: os.path.join(source, file.name) for file in walk(source)}, destination
+        )
+
+    def run_files(self, source: str, paths: Mapping[str, str], destination: Path) -> TransferReport:
+        """Makes `destination` with files by their names there, from their paths now; messages call all that `source`.
+
+        Raises TransferError, OSError.
+        """
+        files = [_File(name, path, os.stat(path)) for name, path in paths.items()]
         destination.mkdir()
         device = os.stat(destination).st_dev
         foreign = [file for file in files if file.status.st_dev != device]
-        self._check_links(source, destination, foreign)
+        self._check_links(destination, foreign)
         copied = files if self._mode is TransferMode.COPY else foreign
         self._check_space(source, destination, sum(file.status.st_size for file in copied))
         linked = [self._place(source, destination, file, device) for file in files]
         _sync_tree(destination)
         return TransferReport(sum(file.status.st_size for file in files), "link" if all(linked) else "copy")
 
-    def _check_links(self, source: str, destination: Path, foreign: list[SourceFile]) -> None:
+    def _check_links(self, destination: Path, foreign: list[_File]) -> None:
         if self._mode is TransferMode.LINK and foreign:
             raise TransferError(
-                f"{os.path.join(source, foreign[0].name)} cannot be linked into {destination}: they are on different "
-                f"file systems; {_CURE}."
+                f"{foreign[0].path} cannot be linked into {destination}: they are on different file systems; {_CURE}."
             )
 
     def _check_space(self, source: str, destination: Path, needed: int) -> None:
@@ -70,9 +87,9 @@ class Transfer:
                 f"{source} needs {needed} bytes on the file system of {destination}, which has {free} free."
             )
 
-    def _place(self, source: str, destination: Path, file: SourceFile, device: int) -> bool:
+    def _place(self, source: str, destination: Path, file: _File, device: int) -> bool:
         """Links or copies one file; returns whether it was linked."""
-        origin, target = os.path.realpath(os.path.join(source, file.name)), destination / file.name
+        origin, target = os.path.realpath(file.path), destination / file.name
         link = self._mode is not TransferMode.COPY and file.status.st_dev == device
         target.parent.mkdir(parents=True, exist_ok=True)
         if link and self._link(origin, target):
