@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import model_config
+from tests.support import model_config, model_server
 from tests.support.bridge_server import BridgeServer
 from tests.support.model_config import Entry
 from tests.support.model_server import ModelServer
@@ -226,6 +226,17 @@ def test_a_file_of_comments_starts_a_server_of_nothing(tmp_path: Path, client: O
         answer = client.ask(server.grpc, "reload", config=model_config.text(Entry("a", models / "a")))
         assert answer["status"] == [0, ""]
         assert client.predict(server.grpc, [1.0], name="a")["outputs"]["y"]["values"] == [1.5]
+
+
+def test_labels_at_the_start_need_the_flag(tmp_path: Path, client: OfficialClient, models: Path) -> None:
+    config = model_config.write(tmp_path / "models.config", Entry("a", models / "a", labels={"stable": 1}))
+    flags = ("--port=0", f"--grpc_socket_path={tmp_path}/socket", f"--model_config_file={config}")
+    refused = model_server.run(tmp_path / "refused", *flags)
+    sentence = f"{PRECONDITION}: {NOT_AVAILABLE.format(1, 'a')}"
+    assert (refused.returncode, refused.stdout) == (255, f"Failed to start server. Error: {sentence}\n")
+    allowed = (f"--model_config_file={config}", "--allow_version_labels_for_unavailable_models")
+    with ModelServer(tmp_path / "allowed", *allowed) as server:
+        assert client.predict(server.grpc, [1.0], name="a", label="stable")["spec"]["version"] == 1
 
 
 def test_an_emptied_base_path_unloads_on_demand(tmp_path: Path, client: OfficialClient) -> None:
