@@ -78,6 +78,7 @@ from bridge.tfserving.ssl_config import ServerTls
 from bridge.triton.leg import open_leg
 from bridge.triton.metered_leg import MeteredLeg
 from model_repo_sync.source_cache import SourceCache
+from model_repo_sync.storage import Storage, StorageOptions
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Application:
         self._scans = ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="scan")
         self._work = ThreadPoolExecutor(max(LOAD_THREADS, settings.load_concurrency), thread_name_prefix="load")
         self._store_work = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="store")
+        self._storage_work = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="storage")
         self._parts = Parts(self._part_failed)
         self._stop = asyncio.Event()
         self._cause = "the start failed"
@@ -134,6 +136,7 @@ class Application:
             self._scans.shutdown(wait=False, cancel_futures=True)
             self._work.shutdown(wait=False, cancel_futures=True)
             self._store_work.shutdown(wait=False, cancel_futures=True)
+            self._storage_work.shutdown(wait=False, cancel_futures=True)
             self._state.release()
         if self._failed:
             raise Internal(f"{self._failed} failed; the log says more.")
@@ -294,7 +297,9 @@ class Application:
         settings = self._settings
         if not settings.modelmesh_port:
             return None
-        prepare = registration.preparer(runner_options(settings, bundle), tuple(bundle.tags), settings.model_root)
+        prepare = registration.preparer(
+            runner_options(settings, bundle), tuple(bundle.tags), self._storage(registry.deployment_id)
+        )
         return ModelMesh(
             registry,
             thread,
@@ -303,7 +308,7 @@ class Application:
             plane.publisher,
             plane.leases,
             prepare,
-            self._work,
+            self._storage_work,
             PlacementSettings(
                 default_size=settings.modelmesh_default_model_bytes,
                 load_concurrency=settings.load_concurrency,
@@ -313,12 +318,22 @@ class Application:
             ),
         )
 
+    def _storage(self, deployment: str) -> Storage:
+        settings = self._settings
+        options = StorageOptions(
+            model_root=settings.model_root,
+            config_directory=settings.storage_config_dir,
+            pvc_root=settings.pvc_root,
+            cache=os.fspath(self._beside_repository(deployment, "registered")),
+        )
+        return Storage(options)
+
     def _control_plane(
         self, deployment: str, observations: Observations, bundle: SessionBundle, serving_metrics: ServingMetrics
     ) -> ControlPlane:
         settings = self._settings
         options = runner_options(settings, bundle)
-        downloads = Downloads(SourceCache(self._sources_path(deployment)), self._store_work)
+        downloads = Downloads(SourceCache(self._beside_repository(deployment, "sources")), self._store_work)
 
         def loader(fleet: Fleet) -> Loader:
             return Loader(
@@ -344,10 +359,10 @@ class Application:
             transition.RULES[settings.transition_policy],
         )
 
-    def _sources_path(self, deployment: str) -> Path:
+    def _beside_repository(self, deployment: str, kind: str) -> Path:
         """Downloads lie on the file system of the model repository, so that they can be linked into it."""
         remote = next(iter(self._settings.triton_repository), "").partition("=")[0]
-        return Path(remote, ".sources", deployment) if remote else self._state.sources_path
+        return Path(remote, f".{kind}", deployment) if remote else self._state.path / kind
 
     def _warm_up(self, bundle: SessionBundle, serving_metrics: ServingMetrics) -> WarmUp:
         if not bundle.warmup:

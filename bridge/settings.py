@@ -80,6 +80,12 @@ class Settings:
     model_root: str = setting(
         "", "directory below which models that ModelMesh clients register have to lie; empty refuses local paths"
     )
+    storage_config_dir: str = setting(
+        "", "directory with a JSON file for each storage that the keys of registered models may name, as in KServe"
+    )
+    pvc_root: str = setting(
+        "/pvc_mounts", "directory in which claims are mounted, each by its name, for storages of type pvc"
+    )
     modelmesh_default_vmodel_owner: str = setting("", "owner of vmodels that are created without one")
     modelmesh_default_model_bytes: int = setting(
         100_000_000, "bytes that a registered model is taken to need until that is known better"

@@ -70,11 +70,6 @@ class StateDir:
         return self.path / "repository"
 
     @property
-    def sources_path(self) -> Path:
-        """Copies of version directories that lie in object stores."""
-        return self.path / "sources"
-
-    @property
     def backends_path(self) -> Path:
         return self.path / "backends"
 

@@ -20,12 +20,12 @@ from tempfile import mkdtemp
 from typing import TextIO
 
 from model_repo_sync import names, triton_config
+from model_repo_sync.prepared_model import CONFIG, FINGERPRINT, PreparedModel
 from model_repo_sync.saved_model_files import fingerprint
 from model_repo_sync.transfer import Transfer, TransferError, TransferMode, sync_directory, write_file
 
 logger = logging.getLogger(__name__)
 
-CONFIG = "config.pbtxt"
 SAVED_MODEL = os.path.join("1", "model.savedmodel")
 _LOCK = "lock"
 
@@ -82,8 +82,23 @@ class ModelRepository:
             try:
                 return self._write(target, saved_model_path, config_text)
             except OSError as error:
-                reason = f"{error.filename or target}: {error.strerror or error}"
-                raise TransferError(f"{target} could not be written: {reason}.") from error
+                raise _not_written(target, error) from error
+
+    def write_prepared(self, name: str, source: str, prepared: PreparedModel) -> WriteResult:
+        """Puts a model for one of Triton's own backends under `name`; messages call its files `source`.
+
+        Nothing is touched where just that is there. Raises ValueError for a name that is not this deployment's, and
+        TransferError, which leaves what was there before.
+        """
+        target = self._target(name)
+        with self._alone(name):
+            try:
+                digest = prepared.fingerprint()
+                if _read(target / FINGERPRINT) == digest:
+                    return WriteResult(changed=False)
+                return self._write_prepared(target, source, prepared, digest)
+            except OSError as error:
+                raise _not_written(target, error) from error
 
     def remove(self, name: str) -> bool:
         """Removes a model, at once for Triton's eyes; False where there is none. Raises ValueError, OSError."""
@@ -115,11 +130,7 @@ class ModelRepository:
         return self.path / name
 
     def _is_current(self, target: Path, saved_model_path: str | Path | None, config_text: str) -> bool:
-        try:
-            current = (target / CONFIG).read_text()
-        except (OSError, UnicodeDecodeError):
-            return False
-        return current == config_text and (saved_model_path is None or (target / SAVED_MODEL).is_dir())
+        return _read(target / CONFIG) == config_text and (saved_model_path is None or (target / SAVED_MODEL).is_dir())
 
     def _write(self, target: Path, saved_model_path: str | Path | None, config_text: str) -> WriteResult:
         with self._staged() as staging:
@@ -136,6 +147,18 @@ class ModelRepository:
             sync_directory(new)
             self._replace(target, new, staging / "old")
         return result
+
+    def _write_prepared(self, target: Path, source: str, prepared: PreparedModel, digest: str) -> WriteResult:
+        with self._staged() as staging:
+            new = staging / "new"
+            report = self._transfer.run_files(source, prepared.files, new)
+            if prepared.fingerprint() != digest:
+                raise TransferError(f"{source} changed while it was read, so nothing was written.")
+            write_file(new / CONFIG, prepared.config.encode())
+            write_file(new / FINGERPRINT, digest.encode())
+            sync_directory(new)
+            self._replace(target, new, staging / "old")
+        return WriteResult(True, report.bytes, report.transfer)
 
     def _check_source(self, source: str, config_text: str) -> None:
         """The configuration was made for what was transferred, not for what the source held before or after."""
@@ -209,6 +232,18 @@ class ModelRepository:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
                 raise
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _not_written(target: Path, error: OSError) -> TransferError:
+    reason = f"{error.filename or target}: {error.strerror or error}"
+    return TransferError(f"{target} could not be written: {reason}.")
 
 
 def _try_lock(file: TextIO) -> bool:

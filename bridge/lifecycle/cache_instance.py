@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.instance import InstanceController
-from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.servable import Placeable
 from bridge.placement.errors import PlacementLoadError
 from bridge.placement.model import ErrorKind, Loadable
 from bridge.triton.instance import FailureKind, LoadFailure
@@ -19,8 +20,11 @@ class Content(Protocol):
     @property
     def triton_name(self) -> str: ...
 
-    async def prepare(self) -> Servable:
-        """Read the model's files. Raises BridgeError for the model's faults, LoadFailure for the platform's."""
+    def prepared(self) -> AbstractAsyncContextManager[Placeable]:
+        """The model with its files, which are there until the end.
+
+        Raises BridgeError for the model's faults, LoadFailure for the platform's.
+        """
         ...
 
 
@@ -64,7 +68,8 @@ class ControlledInstance:
         content = _content(model)
         self._held.add(content.triton_name)
         try:
-            await self._controller.load(await content.prepare())
+            async with content.prepared() as servable:
+                await self._controller.load(servable)
         except LoadFailure as failure:
             if failure.kind is FailureKind.PLATFORM:
                 raise PlacementLoadError(failure.code, failure.message, ErrorKind.PLATFORM) from failure

@@ -24,7 +24,7 @@ from bridge.lifecycle.model_cache import ModelCache, NoModelCache
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.publisher import Publisher
 from bridge.lifecycle.request_logging import logging_route
-from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.servable import Placeable, Servable
 from bridge.lifecycle.source import ModelSource, Recall, recall_nothing
 from bridge.lifecycle.source_config import SourceRules
 from bridge.lifecycle.transition import Rule, availability_preserving
@@ -280,7 +280,7 @@ class ControlPlane:
             manager.refresh(triton_names)
         self.publisher.publish_soon()
 
-    def copy_loaded(self, instance: str, servable: Servable) -> None:
+    def copy_loaded(self, instance: str, servable: Placeable) -> None:
         self._observations.copy_loaded(instance, servable)
 
     def copy_lost(self, instance: str, triton_name: str, reason: str) -> None:

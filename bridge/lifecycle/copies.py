@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from bridge.errors import BridgeError, Code
-from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.servable import Placeable, Servable
 from bridge.lifecycle.stuck_loads import StuckLoads
 from bridge.serving.single_copy import Send
 from bridge.triton.calls import CallError, Fault
@@ -35,7 +35,7 @@ class CopyListener(Protocol):
 
     def copies_changed(self, triton_names: Collection[str]) -> None: ...
 
-    def copy_loaded(self, instance: str, servable: Servable) -> None: ...
+    def copy_loaded(self, instance: str, servable: Placeable) -> None: ...
 
     def copy_lost(self, instance: str, triton_name: str, reason: str) -> None: ...
 
@@ -96,7 +96,7 @@ class Copies:
             self._listener.copy_lost(self._instance, name, reason)
         self._listener.copies_changed(names)
 
-    async def load(self, servable: Servable, *, warm_up: bool = True) -> None:
+    async def load(self, servable: Placeable, *, warm_up: bool = True) -> None:
         """Put `servable` there. Raises LoadFailure.
 
         What waits for a load of the same name, or for one that Triton does not finish, keeps no other from its turn.
@@ -129,12 +129,12 @@ class Copies:
             except BridgeError as error:
                 logger.warning("unloading the dead %s from instance %s failed: %s", name, self._instance, error)
 
-    async def _load(self, servable: Servable, warm_up: bool) -> None:
+    async def _load(self, servable: Placeable, warm_up: bool) -> None:
         name, server = servable.triton_name, self._require()
         await self._write(servable)
         with self.stuck.loading(name):
             await server.load(name, self._limits.load_timeout)
-        if warm_up:
+        if warm_up and isinstance(servable, Servable):
             await self._warmed_up(servable, server)
         if server is self.server:
             self.loaded.add(name)
@@ -154,12 +154,12 @@ class Copies:
             await self._let_go(servable.triton_name, server)
             raise _warm_up_failure(error) from error
 
-    async def _write(self, servable: Servable) -> None:
-        source, seconds = servable.saved_model.path, self._limits.load_timeout
+    async def _write(self, servable: Placeable) -> None:
+        source, seconds = servable.source, self._limits.load_timeout
         self.removed.discard(servable.triton_name)
         try:
             async with asyncio.timeout(seconds):
-                await self._in_thread(self._repository.write, servable.triton_name, source, servable.config)
+                await self._in_thread(servable.write, self._repository)
         except TimeoutError as error:
             sentence = f"the repository did not take {source} within {seconds:g} s"
             raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, sentence) from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from bridge.errors import Code
-from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.servable import Placeable
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.instance import FailureKind, LoadFailure
 
@@ -23,8 +23,8 @@ class Fleet:
 
     def __init__(self) -> None:
         self.controllers: dict[str, InstanceController] = {}
-        self._pinned: dict[str, Servable] = {}
-        self._loading: dict[str, Servable] = {}
+        self._pinned: dict[str, Placeable] = {}
+        self._loading: dict[str, Placeable] = {}
         self._maybe_wanted: Callable[[str], bool] = lambda name: True
         self._came_up = asyncio.Event()
 
@@ -35,7 +35,7 @@ class Fleet:
         """Say which names of this deployment nobody may clean up although no version holds them now."""
         self._maybe_wanted = maybe_wanted
 
-    def servables(self) -> Mapping[str, Servable]:
+    def servables(self) -> Mapping[str, Placeable]:
         """What every instance has to hold, by Triton name."""
         return self._pinned
 
@@ -54,7 +54,7 @@ class Fleet:
         """Where the request path reaches each instance that is attached."""
         return {name: item.route for name, item in self.controllers.items() if item.route is not None}
 
-    async def load_first(self, servable: Servable) -> None:
+    async def load_first(self, servable: Placeable) -> None:
         """Load a first copy on the least loaded instance, on the next one if the platform fails there.
 
         Raises LoadFailure: of kind MODEL at once, of kind PLATFORM when no instance could.
@@ -75,13 +75,13 @@ class Fleet:
         finally:
             self._loading.pop(servable.triton_name, None)
 
-    def pin(self, servable: Servable) -> None:
+    def pin(self, servable: Placeable) -> None:
         """Every instance holds this version from now on."""
         self._pinned[servable.triton_name] = servable
         for controller in self.controllers.values():
             controller.kick()
 
-    async def unload(self, servable: Servable) -> None:
+    async def unload(self, servable: Placeable) -> None:
         """Take every copy of this version off the instances."""
         self._pinned.pop(servable.triton_name, None)
         self._loading[servable.triton_name] = servable

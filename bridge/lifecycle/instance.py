@@ -17,7 +17,7 @@ from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.copies import Copies, CopyListener, InstanceLimits, WarmUp, no_warm_up
 from bridge.lifecycle.pings import Pings
 from bridge.lifecycle.retries import Retries
-from bridge.lifecycle.servable import Placeable, Servable
+from bridge.lifecycle.servable import Placeable
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.errors import says_dead_runner
@@ -34,7 +34,7 @@ MISSES_BEFORE_DOWN = 3
 class Wanted(Protocol):
     """What the instance is measured against."""
 
-    def servables(self) -> Mapping[str, Servable]:
+    def servables(self) -> Mapping[str, Placeable]:
         """Versions to hold, by Triton name."""
 
     def is_known(self, triton_name: str) -> bool:
@@ -285,7 +285,7 @@ class InstanceController:
                 self._reloads[name] = self._spawn(self._reload(servable), f"reload of {name}")
                 self._reloads[name].add_done_callback(functools.partial(self._reloaded, name))
 
-    async def _reload(self, servable: Servable) -> None:
+    async def _reload(self, servable: Placeable) -> None:
         name = servable.triton_name
         try:
             # Where no copy is left requests wait for this one already, and warm it up themselves.

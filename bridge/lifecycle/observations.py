@@ -7,7 +7,7 @@ import re
 
 from bridge.errors import Code
 from bridge.lifecycle.recorder import Recorder
-from bridge.lifecycle.servable import Servable
+from bridge.lifecycle.servable import Placeable, Servable
 from bridge.registry.records import Actor, InstanceState
 from bridge.registry.registry import Registry
 from bridge.serving.routes import InstanceRoute, VersionState, VersionStatus
@@ -61,7 +61,7 @@ class Observations:
             if signature.problem:
                 logger.warning("model %s version %d: %s", servable.model, servable.version, signature.problem)
 
-    def copy_loaded(self, instance: str, servable: Servable) -> None:
+    def copy_loaded(self, instance: str, servable: Placeable) -> None:
         self._recorder.record(
             self._registry.record_copy,
             servable.triton_name,
@@ -76,7 +76,7 @@ class Observations:
         logger.warning("instance %s lost its copy %s: %s", instance, triton_name, reason)
         self._remove_copy(triton_name, instance, reason)
 
-    def unloaded(self, servable: Servable, instances: tuple[str, ...]) -> None:
+    def unloaded(self, servable: Placeable, instances: tuple[str, ...]) -> None:
         """Every copy of a version was taken away on purpose."""
         for instance in instances:
             self._remove_copy(servable.triton_name, instance, "unloaded")

@@ -5,11 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from bridge.errors import BridgeError, Code
-from bridge.serving.routes import ServableRoute, SignatureRoute, TensorRoute
+from bridge.serving.routes import Destination, ServableRoute, SignatureRoute, TensorRoute
 from model_repo_sync import names, triton_config
+from model_repo_sync.repository import ModelRepository
 from model_repo_sync.saved_model import SavedModel, SavedModelError, Signature, TensorSpec, read_saved_model
+
+
+class Placeable(Protocol):
+    """What can be put on an instance: a version of a model as Triton serves it."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def triton_name(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """Where its files are."""
+        ...
+
+    def write(self, repository: ModelRepository) -> None:
+        """Put it into a repository. Raises OSError, TransferError, ConfigError."""
+
+    def route(self, instances: tuple[str, ...]) -> Destination:
+        """Where requests for it go while `instances` hold a loaded copy."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -29,6 +56,15 @@ class Servable:
     def signatures(self) -> Mapping[str, SignatureRoute]:
         """The signatures as the request path uses them."""
         return {name: _signature(item) for name, item in self.saved_model.signatures.items()}
+
+    @property
+    def source(self) -> str:
+        """The SavedModel's directory."""
+        return self.saved_model.path
+
+    def write(self, repository: ModelRepository) -> None:
+        """Put it into a repository. Raises OSError, TransferError, ConfigError."""
+        repository.write(self.triton_name, self.source, self.config)
 
     def __str__(self) -> str:
         return f"{{name: {self.model} version: {self.version}}}"

@@ -80,7 +80,7 @@ class Routing:
         instances = self._placement.loaded(id)
         servable = registration.servable
         route = servable.route(instances) if servable is not None and instances else None
-        return RegisteredRoute(id, servable=route, failure=self._demands.failure(id))
+        return RegisteredRoute.of(id, route, self._demands.failure(id))
 
     def _vmodel_changed(self, id: str) -> None:
         self._vmodel_routes = None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
+from typing import Self
 
 from bridge.errors import Code
 
@@ -149,6 +150,13 @@ class RegisteredRoute:
     servable: ServableRoute | None = None
     v2: V2Route | None = None
     failure: LoadFailure | None = None
+
+    @classmethod
+    def of(cls, id: str, destination: Destination | None, failure: LoadFailure | None = None) -> Self:
+        """The route of a model whose copies are at `destination`."""
+        if isinstance(destination, V2Route):
+            return cls(id, v2=destination, failure=failure)
+        return cls(id, servable=destination, failure=failure)
 
     @property
     def loaded(self) -> Destination | None:

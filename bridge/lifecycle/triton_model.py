@@ -1,0 +1,31 @@
+"""A model that one of Triton's own backends serves, which can be put on any instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.serving.routes import V2Route
+from model_repo_sync.prepared_model import PreparedModel
+from model_repo_sync.repository import ModelRepository
+
+
+@dataclass(frozen=True)
+class TritonModel:
+    """A model as Triton serves it, whose files come from `source`."""
+
+    model: str
+    version: int
+    triton_name: str
+    source: str
+    prepared: PreparedModel
+
+    def __str__(self) -> str:
+        return f"{{name: {self.model} version: {self.version}}}"
+
+    def write(self, repository: ModelRepository) -> None:
+        """Put it into a repository. Raises OSError, TransferError."""
+        repository.write_prepared(self.triton_name, self.source, self.prepared)
+
+    def route(self, instances: tuple[str, ...]) -> V2Route:
+        """The route while `instances` hold a loaded copy. What runs inside may have state."""
+        return V2Route(self.model, self.triton_name, instances, stateful=True)
