@@ -113,16 +113,16 @@ class RestApp:
             return _html(HTTPStatus.NOT_IMPLEMENTED)
         if self._page is not None and self._page.serves(target):
             return await self._page.reply(target)
-        if is_v2(target):
-            return await self._v2.handle(method, target, dict(scope["headers"]), body)
-        if not is_api(target):
+        if not is_api(target) and not is_v2(target):
             return _html(HTTPStatus.NOT_FOUND)
         reply = await self._answer(method, target, dict(scope["headers"]), body)
-        return replace(reply, headers=self._headers) if self._headers else reply
+        return replace(reply, headers={**reply.headers, **self._headers}) if self._headers else reply
 
     async def _answer(self, method: str, target: str, headers: Mapping[bytes, bytes], body: bytes) -> Reply:
         if method == "OPTIONS":
             return self._api.preflight(headers.get(b"origin", b"").decode("latin-1"))
+        if is_v2(target):
+            return await self._v2.handle(method, target, headers, body)
         if b"gzip" in headers.get(b"content-encoding", b""):
             body = await self._offload.run(LARGE, inflate, body)
         return await self._api.handle(method, target, body)

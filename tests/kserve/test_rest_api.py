@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tritonclient.http as httpclient
 
-from tests.tfserving.conftest import Reply, request
+from tests.tfserving.conftest import Reply, half_plus_two, request
 from tests.tfserving.server_thread import ServerThread
 
 INFER = "/v2/models/half/infer"
@@ -206,3 +206,14 @@ def test_calls_are_counted_by_their_kind(server: ServerThread) -> None:
         ("rest", "v2/infer", "OK"),
         ("rest", "v2/malformed", "NOT_FOUND"),
     ]
+
+
+def test_pages_of_other_origins() -> None:
+    server = ServerThread(cors=True)
+    server.publish(half_plus_two())
+    reply = post(server, {"inputs": [X], "parameters": {"binary_data_output": True}})
+    assert reply.headers["access-control-allow-origin"] == "*"
+    assert "inference-header-content-length" in reply.headers
+    preflight = request(server, "OPTIONS", INFER, headers={"Origin": "http://example.com"})
+    assert (preflight.status, preflight.headers["access-control-allow-methods"]) == (200, "POST, GET")
+    server.close()

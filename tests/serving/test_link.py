@@ -157,6 +157,20 @@ async def test_lost_copies_reach_the_router(router: Router, tmp_path: Path) -> N
     await plane.stop()
 
 
+async def test_demands_and_uses_reach_the_control_plane(router: Router, tmp_path: Path) -> None:
+    for _ in range(3):
+        router.control.load_on_demand("a/b c")
+        router.control.used("m", 2)
+    plane = await ControlPlane.start(tmp_path / "link")
+    assert await plane.hears("demand") == ["demand", "a/b c"]
+    assert await plane.hears("used") == ["used", "m", 6]
+    router.control.used("m", 1)
+    router.control.load_on_demand("n")
+    assert await plane.hears("demand") == ["demand", "n"]
+    assert await plane.hears("used") == ["used", "m", 1]
+    await plane.stop()
+
+
 async def test_only_this_user_may_connect(tmp_path: Path) -> None:
     server = LinkServer(tmp_path / "link", Teller())
     await server.start()

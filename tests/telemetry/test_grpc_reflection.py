@@ -49,6 +49,8 @@ async def test_lists_the_services(channel: grpc.aio.Channel, service: str) -> No
         "tensorflow.TensorProto",
         "google.protobuf.Any",
         "grpc.health.v1.Health",
+        "inference.GRPCInferenceService",
+        "inference.ModelInferRequest",
         *SERVICES,
     ],
 )
