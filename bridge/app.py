@@ -37,7 +37,7 @@ from bridge.lifecycle.servable import preparer
 from bridge.lifecycle.served_before import ServedBefore
 from bridge.lifecycle.warmup import Warmup
 from bridge.memory import keep_large_buffers_apart
-from bridge.modelmesh import registration
+from bridge.modelmesh import registration, static_models
 from bridge.modelmesh import service as model_mesh
 from bridge.modelmesh.mesh import ModelMesh
 from bridge.modelmesh.operations import VModelOperations
@@ -143,6 +143,7 @@ class Application:
 
     async def _start(self) -> None:
         settings = self._settings
+        listed = static_models.from_environment(os.environ) if settings.modelmesh_port else ()
         bundle = session_bundle(settings)
         for sentence in bundle.warnings:
             logger.warning("%s", sentence)
@@ -204,6 +205,8 @@ class Application:
         ports = await self._open_admin(operations, vmodels, Health(plane, registry, thread), metrics)
         self._state.write_server(ports)
         if self._models_first and not await self._before_stop(wait_for_models(plane)):
+            return
+        if mesh is not None and not await self._before_stop(static_models.register(mesh.manager, listed)):
             return
         health = HealthService(HEALTH_NAMES)
         batching_metrics = BatchingMetrics(Runners(view, legs) if bundle.batching else None, serving_metrics)
