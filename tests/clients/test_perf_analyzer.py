@@ -1,4 +1,4 @@
-"""perf_analyzer in its TensorFlow Serving mode."""
+"""perf_analyzer in its TensorFlow Serving mode, and as it asks a Triton."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def analyze(served: Served) -> Analyze:
         command, environment = perf_analyzer.command()
     except Unavailable as missing:
         pytest.skip(str(missing))
-    command += ["--service-kind", "tfserving", "-i", "grpc", "-u", served.server.grpc]
-    command += ["--request-count", str(REQUESTS)]
+    tfserving = ("--service-kind", "tfserving", "-i", "grpc", "-u", served.server.grpc)
 
-    def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, timeout=120)
+    def analyze(*arguments: str, service: tuple[str, ...] = tfserving) -> subprocess.CompletedProcess[str]:
+        asked = [*command, "--request-count", str(REQUESTS), *service, *arguments]
+        return subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=120)
 
     return analyze
 
@@ -60,3 +60,24 @@ def test_a_version_that_it_asks_for_is_a_label(served: Served, analyze: Analyze)
         measured = analyze(*arguments)
         client.ask(served.server.grpc, "reload", config=served.config(LABELS))
     assert measured.returncode == 0, measured.stdout + measured.stderr
+
+
+@pytest.mark.parametrize(
+    ("transport", "arguments"),
+    [
+        ("grpc", ("-m", "numbered", "--shape", "x:3,4", "--concurrency-range", "4")),
+        ("grpc", ("-m", "numbered", "-x", "1", "--shape", "x:1", "--streaming")),
+        ("grpc", ("-m", "strings", "--shape", "words:8", "--string-length", "20")),
+        ("http", ("-m", "numbered", "--shape", "x:3,4", "--concurrency-range", "4")),
+        ("http", ("-m", "numbered", "--shape", "x:3", "--input-tensor-format", "json")),
+        ("http", ("-m", "strings", "--shape", "words:8", "--string-length", "20")),
+    ],
+)
+def test_it_takes_the_bridge_for_a_triton(
+    served: Served, analyze: Analyze, transport: str, arguments: tuple[str, ...]
+) -> None:
+    url = served.server.grpc if transport == "grpc" else served.server.rest
+    done = analyze(*arguments, service=("-i", transport, "-u", url))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Service Kind: TRITON" in done.stdout
+    assert f"Request count: {REQUESTS}" in done.stdout
