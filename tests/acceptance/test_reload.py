@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.support import model_config, savedmodels
 from tests.support.bridge_server import BridgeServer
 from tests.support.model_config import Entry
 from tests.support.official_client import Answer, OfficialClient, export
+from tests.support.postgres import postgres_server
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -198,3 +201,48 @@ def test_a_source_configuration_of_its_own(tmp_path: Path, models: Path) -> None
     with BridgeServer(tmp_path / "bridge", f"--model_config_file={config}") as server:
         assert server.states("a") == {1: "AVAILABLE"}
         server.wait_for_states("many", dict.fromkeys((3, 2, 1), "AVAILABLE"))
+
+
+def test_a_clients_deadline_ends_its_reload(client: OfficialClient, server: BridgeServer, models: Path) -> None:
+    answer = reload(client, server, Entry("a", models / "a"), Entry("empty", models / "empty"), timeout=3)
+    assert answer["code"] == "UNKNOWN", "the answer is there before the client gives up"
+    late = r"{{name: empty version: 0} due to error: DEADLINE_EXCEEDED: not loaded within 2\.\d+ s}"
+    assert re.search(late, answer["details"]), answer
+    assert names(server) == ["a"]
+
+
+def test_an_operators_change_during_a_reload_stands(tmp_path: Path, client: OfficialClient) -> None:
+    for version in (1, 2):
+        export(tmp_path / "numbered", version)
+    (tmp_path / "empty").mkdir()
+    flags = ("--model_name=numbered", f"--model_base_path={tmp_path}/numbered", "--reload_timeout_seconds=4")
+    with BridgeServer(tmp_path / "bridge", *flags) as server, ThreadPoolExecutor(1) as pool:
+        entries = (Entry("numbered", tmp_path / "numbered"), Entry("empty", tmp_path / "empty"))
+        reloading = pool.submit(reload, client, server, *entries)
+        server.wait_for_log("No versions of servable empty found")
+        assert server.change("PUT", "/api/v1/policy?model=numbered", {"all": {}}).json == {"changed": True}
+        server.wait_for_states("numbered", {2: "AVAILABLE", 1: "AVAILABLE"})
+        assert not reloading.done()
+        assert reloading.result(30)["code"] == "UNKNOWN"
+        [model] = server.get_json("/api/v1/models")["models"]
+        assert model["policy"] == {"all": {}}
+        server.wait_for_states("numbered", {2: "AVAILABLE", 1: "AVAILABLE"})
+
+
+def test_a_reload_while_the_database_is_away(tmp_path: Path, client: OfficialClient, models: Path) -> None:
+    with postgres_server() as postgres:
+        flags = ("--model_name=a", f"--model_base_path={models}/a", "--migrate", *QUICK)
+        with BridgeServer(tmp_path / "bridge", *flags, f"--database_url={postgres.create_database()}") as server:
+            postgres.kill()
+            answer = reload(client, server, Entry("b", models / "b"))
+            assert answer["code"] == "UNAVAILABLE", answer
+            assert client.predict(server.grpc, [1.0], name="a")["spec"]["version"] == 1
+            assert client.predict(server.grpc, [1.0], name="b")["code"] == "NOT_FOUND"
+            postgres.start()
+            wait_for(
+                lambda: reload(client, server, Entry("b", models / "b")).get("status") == [0, ""],
+                30,
+                "the database is back",
+            )
+            assert client.predict(server.grpc, [1.0], name="b")["spec"]["version"] == 1
+            server.wait_for_states("a", {1: "END"})
