@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tritonclient.grpc import service_pb2
@@ -27,7 +28,8 @@ def forwarded(route: V2Route, method: str, request: Any, kind: Callable[[], Any]
 
     async def send(leg: InferenceLeg, remaining: float) -> Any:
         response = kind()
-        response.ParseFromString(await leg.forward(method, data, remaining))
+        with _names(route):
+            response.ParseFromString(await leg.forward(method, data, remaining))
         if field in response.DESCRIPTOR.fields_by_name:
             setattr(response, field, route.model)
         return response
@@ -46,20 +48,42 @@ def relayed(route: V2Route, request: Any, relay: Relay) -> Send[None]:
     async def send(leg: InferenceLeg, remaining: float) -> None:
         begun = False
         try:
-            async for answer in leg.stream(data, remaining):
-                message = service_pb2.ModelStreamInferResponse.FromString(answer)
-                if not begun:
-                    _check(message)
-                if message.HasField("infer_response") and message.infer_response.model_name:
-                    message.infer_response.model_name = route.model
-                begun = True
-                await relay(message)
+            with _names(route):
+                async for answer in leg.stream(data, remaining):
+                    message = _renamed(answer, route)
+                    if not begun:
+                        _check(message)
+                    begun = True
+                    await relay(message)
         except CallError as error:
             if not begun:
                 raise
             raise BridgeError(error.message, error.code) from error
 
     return send
+
+
+@contextmanager
+def _names(route: V2Route) -> Iterator[None]:
+    """Raise the errors of a call with the name that clients know."""
+    try:
+        yield
+    except CallError as error:
+        message = _in_words_of(route, error.message)
+        raise CallError(message, error.code, error.fault, sent=error.sent) from error
+
+
+def _in_words_of(route: V2Route, text: str) -> str:
+    return text.replace(route.triton_name, route.model)
+
+
+def _renamed(answer: bytes, route: V2Route) -> Any:
+    message = service_pb2.ModelStreamInferResponse.FromString(answer)
+    if message.error_message:
+        message.error_message = _in_words_of(route, message.error_message)
+    if message.infer_response.model_name:
+        message.infer_response.model_name = route.model
+    return message
 
 
 def _check(message: Any) -> None:

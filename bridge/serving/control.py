@@ -26,7 +26,7 @@ class Control(Protocol):
     def load_on_demand(self, model_id: str) -> None:
         """A request waits for a copy of this registered model.
 
-        A later snapshot has a copy, or a LoadFailure with a higher number; a demand that is met already is none.
+        A later snapshot has a copy, or a LoadFailure with another number; a demand that is met already is none.
         """
 
     def used(self, model_id: str, count: int) -> None:

@@ -63,7 +63,7 @@ class Patience:
         number = need.failure.number if need.failure else 0
         if need.model_id != self._demanded:
             self._demanded, self._failures_before = need.model_id, number
-        elif need.failure and number > self._failures_before:
+        elif need.failure and number != self._failures_before:
             raise BridgeError(need.failure.message, need.failure.code)
         elif self._now() < self._demanded_at + REPEAT_DEMAND:
             self._check_load_time(need)

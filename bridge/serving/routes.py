@@ -134,7 +134,7 @@ Destination = ServableRoute | V2Route
 class LoadFailure:
     """The answer to demands for a model that could not be loaded, as clients are to see it.
 
-    `number` grows with each demand that failed, so that a request knows whether its own was meant.
+    Each demand that failed has another `number`, so that a request knows whether its own was meant.
     """
 
     number: int

@@ -106,8 +106,8 @@ def test_tritons_own_errors(client: grpcclient.InferenceServerClient) -> None:
     with pytest.raises(InferenceServerException, match="x is negative") as caught:
         client.infer("double", x(-1))
     assert caught.value.status() == "StatusCode.INTERNAL"
-    with pytest.raises(InferenceServerException, match="unexpected inference output 'nope'"):
-        client.infer("double", x(1), outputs=[grpcclient.InferRequestedOutput("nope")])
+    with pytest.raises(InferenceServerException, match="unexpected inference output 'nope' for model 'v'"):
+        client.infer("v", x(1), outputs=[grpcclient.InferRequestedOutput("nope")])
 
 
 def test_predict_is_refused_with_a_sentence(server: ServerThread) -> None:

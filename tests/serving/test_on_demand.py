@@ -107,6 +107,15 @@ async def test_a_failed_demand_is_the_answer(mesh: Mesh) -> None:
     assert (caught.value.code, caught.value.message) == (Code.UNAVAILABLE, "Nowhere available to load")
 
 
+async def test_numbers_of_failures_may_begin_anew(mesh: Mesh) -> None:
+    mesh.publish(failure=LoadFailure(7, Code.INTERNAL, "of an earlier registration"))
+    asked = mesh.ask("m")
+    await until(lambda: mesh.demands == ["m"])
+    mesh.publish(failure=LoadFailure(1, Code.INTERNAL, "of this one"))
+    with pytest.raises(BridgeError, match=r"^of this one$"):
+        await asked
+
+
 async def test_a_vmodel_that_changes_meanwhile_demands_its_new_model(mesh: Mesh) -> None:
     asked = mesh.ask("v")
     await until(lambda: mesh.demands == ["m"])
