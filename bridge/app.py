@@ -318,6 +318,7 @@ class Application:
                 min_churn_age_ms=settings.modelmesh_min_churn_age_ms,
                 second_copies=settings.modelmesh_second_copies,
                 fill_free_space=settings.modelmesh_fill_free_space,
+                refuse_pinned=bool(settings.triton_capacity_bytes),
             ),
         )
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.instance import InstanceController
+from bridge.lifecycle.room import Room
 from bridge.lifecycle.servable import Placeable
 from bridge.placement.errors import PlacementLoadError
 from bridge.placement.model import ErrorKind, Loadable
@@ -56,6 +57,10 @@ class ControlledInstance:
         """Triton names of the copies that placement put there and did not take off yet."""
         return self._held
 
+    def share(self, room: Room) -> None:
+        """Have what is pinned to the instance find its room in `room`."""
+        self._controller.room = room
+
     def lost(self) -> None:
         """The instance is down: it holds nothing any more."""
         self._held.clear()
@@ -70,13 +75,13 @@ class ControlledInstance:
         try:
             async with content.prepared() as servable:
                 await self._controller.load(servable)
+                return servable.expected_bytes
         except LoadFailure as failure:
             if failure.kind is FailureKind.PLATFORM:
                 raise PlacementLoadError(failure.code, failure.message, ErrorKind.PLATFORM) from failure
             raise _fault_of_model(failure) from failure
         except BridgeError as error:
             raise _fault_of_model(error) from error
-        return 0
 
     async def unload(self, model: Loadable) -> None:
         name = _content(model).triton_name
@@ -85,9 +90,7 @@ class ControlledInstance:
         self._held.discard(name)
 
     async def model_size(self, model: Loadable) -> int:
-        """What the runner's process takes: of the GPUs where it is on one, else of the host."""
-        runner = await self._controller.describe(_content(model).triton_name)
-        return runner.device_bytes or runner.memory_bytes
+        return (await self._controller.describe(_content(model).triton_name)).bytes
 
 
 def _content(model: Loadable) -> Content:

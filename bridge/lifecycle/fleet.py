@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from bridge.errors import Code
+from bridge.errors import BridgeError, Code
 from bridge.lifecycle.servable import Placeable
+from bridge.placement.errors import InsufficientResources
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.instance import FailureKind, LoadFailure
 
@@ -57,14 +58,17 @@ class Fleet:
     async def load_first(self, servable: Placeable) -> None:
         """Load a first copy on the least loaded instance, on the next one if the platform fails there.
 
-        Raises LoadFailure: of kind MODEL at once, of kind PLATFORM when no instance could.
+        Raises LoadFailure: of kind MODEL at once, of kind PLATFORM when no instance could; InsufficientResources when
+        no instance has room for it.
         """
         self._loading[servable.triton_name] = servable
         try:
-            failure = LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, "no Triton instance is up")
+            failure: BridgeError = LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, "no Triton instance is up")
             for controller in await self._healthy():
                 try:
-                    await controller.load(servable)
+                    await controller.load_pinned(servable)
+                except InsufficientResources as error:
+                    failure = error
                 except LoadFailure as error:
                     failure = error
                     if error.kind is FailureKind.MODEL:

@@ -17,7 +17,9 @@ from bridge.errors import BridgeError, Code, Unavailable
 from bridge.lifecycle.copies import Copies, CopyListener, InstanceLimits, WarmUp, no_warm_up
 from bridge.lifecycle.pings import Pings
 from bridge.lifecycle.retries import Retries
+from bridge.lifecycle.room import Room
 from bridge.lifecycle.servable import Placeable
+from bridge.placement.errors import InsufficientResources
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.errors import says_dead_runner
@@ -77,6 +79,8 @@ class InstanceController:
         self.name = name
         self.up = False
         self.route: InstanceRoute | None = None
+        self.room: Room | None = None
+        """What pinned servables find room in; None is without limits."""
         self._copies = Copies(name, repository, listener, executor, limits, warm_up)
         self._process: ServerProcess | None = None
         self._repository = repository
@@ -174,6 +178,28 @@ class InstanceController:
         await self._copies.load(servable, warm_up=warm_up)
         self._pings.clear(servable.triton_name)
 
+    async def load_pinned(self, servable: Placeable, *, warm_up: bool = True) -> None:
+        """Put `servable` there for good. Raises LoadFailure, InsufficientResources."""
+        room, name = self.room, servable.triton_name
+        if room is None:
+            await self.load(servable, warm_up=warm_up)
+            return
+        try:
+            await room.take(self.name, servable)
+            await self.load(servable, warm_up=warm_up)
+        except BaseException:
+            room.give_back(self.name, name)
+            raise
+        self._spawn(self._measure(name, room), f"sizing of {name}")
+
+    async def _measure(self, name: str, room: Room) -> None:
+        try:
+            size = (await self.describe(name)).bytes
+        except BridgeError as error:
+            logger.debug("the size of %s on instance %s is unknown: %s", name, self.name, error)
+        else:
+            room.measured(self.name, name, size)
+
     async def describe(self, triton_name: str) -> RunnerInfo:
         """What the runner of a loaded copy says of itself. Raises CallError, Unavailable while there is no server."""
         if self._copies.server is None:
@@ -196,6 +222,8 @@ class InstanceController:
         else:
             self._removal_retries.succeeded(triton_name)
         self._reload_retries.succeeded(triton_name)
+        if self.room is not None:
+            self.room.give_back(self.name, triton_name)
         return gone
 
     async def close(self) -> None:
@@ -289,8 +317,8 @@ class InstanceController:
         name = servable.triton_name
         try:
             # Where no copy is left requests wait for this one already, and warm it up themselves.
-            await self.load(servable, warm_up=bool(self._wanted.instances_with(name)))
-        except LoadFailure as failure:
+            await self.load_pinned(servable, warm_up=bool(self._wanted.instances_with(name)))
+        except (LoadFailure, InsufficientResources) as failure:
             logger.warning("cannot bring %s back on instance %s: %s", servable, self.name, failure.message)
             self._reload_retries.failed(name)
         except Exception:

@@ -16,6 +16,7 @@ from bridge.errors import BridgeError, Code
 from bridge.lifecycle.backoff import Backoff
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.servable import Prepare, Servable
+from bridge.placement.errors import InsufficientResources
 from bridge.triton.instance import FailureKind, LoadFailure
 from model_repo_sync.object_store import local_path
 
@@ -146,6 +147,8 @@ class Loader:
                         raise BridgeError("Loading of servable cancelled", Code.CANCELLED) from failure
                     continue
                 error = BridgeError(failure.message, failure.code)
+            except InsufficientResources:
+                raise
             except BridgeError as failure:
                 error = failure
             except Exception as failure:

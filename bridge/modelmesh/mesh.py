@@ -16,6 +16,7 @@ from bridge.modelmesh.last_uses import LastUses
 from bridge.modelmesh.ledger import Ledger
 from bridge.modelmesh.manager import ModelMeshManager
 from bridge.modelmesh.observer import RecordingObserver
+from bridge.modelmesh.pinned_room import PinnedRoom
 from bridge.modelmesh.registration import Prepare, Registration
 from bridge.modelmesh.routing import Routing, Withdrawals
 from bridge.modelmesh.transitions import Transitions
@@ -55,6 +56,7 @@ class ModelMesh:
         self._catalog = ModelCatalog(registry, recorder, enroll, clock)
         self._vmodels = VModels()
         self.placement = Placement(self._catalog, self._withdrawals, RecordingObserver(observations), clock, settings)
+        self._room = PinnedRoom(self.placement, executor)
         self._demands = Demands(self.placement, clock, self._withdrawals.changed)
         self._routing = Routing(self._catalog, self._vmodels, self.placement, self._demands, self._withdrawals)
         self._ledger = Ledger(
@@ -77,6 +79,7 @@ class ModelMesh:
         for instance in instances:
             self._instances[instance.name] = instance
             self.placement.add_instance(instance)
+            instance.share(self._room)
         self._vmodels.listen(lambda id: self._publisher.publish_soon())
         self._publisher.publish_soon()
         self._transitions.start()

@@ -27,6 +27,8 @@ from bridge.placement.wishes import Ticket, Wishes
 
 logger = logging.getLogger(__name__)
 
+FIRST = asyncio.FIRST_COMPLETED
+
 
 class InstanceView(NamedTuple):
     """One instance as operators see it: sizes in bytes, `oldest_use_ms` milliseconds UTC, None without models."""
@@ -270,21 +272,30 @@ class Placement:
     async def pin(self, name: str, key: str, size: int, servable: str) -> None:
         """Set `size` bytes of an instance aside for what is never evicted; return once they are free.
 
-        `servable` names it in the error. Raises InsufficientResources when they could not be, even without any model.
+        That takes no longer than a load waits for room. `servable` names it in the error. Raises InsufficientResources
+        when they could not be free even without any model.
         """
         host = self._hosts[name]
-        if size > host.cache.usable + host.cache.pinned.get(key, 0):
+        if self.settings.refuse_pinned and size > host.cache.usable + host.cache.pinned.get(key, 0):
             raise InsufficientResources(servable)
         host.cache.pinned[key] = size
         self._mover.rebalance(host)
-        while not host.cache.has_memory_for(0) and host.cache.pinned.get(key) == size:
-            await self._changed.wait()
+        limit = asyncio.ensure_future(self._clock.sleep(self.settings.room_wait_ms))
+        try:
+            while host.cache.leaving and not host.cache.has_memory_for(0) and not limit.done():
+                await asyncio.wait((limit, changed := asyncio.ensure_future(self._changed.wait())), return_when=FIRST)
+                changed.cancel()
+        finally:
+            limit.cancel()
 
     def resize_pinned(self, name: str, key: str, size: int) -> None:
         """A pinned servable turned out to take `size` bytes."""
         host = self._hosts[name]
-        host.cache.pinned[key] = size
-        self._mover.rebalance(host)
+        if key in host.cache.pinned:
+            host.cache.pinned[key] = size
+            self._mover.rebalance(host)
+            self._mover.pump(host)
+            self.moved(host)
 
     def unpin(self, name: str, key: str) -> None:
         """A pinned servable was unloaded."""

@@ -62,4 +62,7 @@ class PlacementSettings:
     fill_free_space: bool = False
     """Whether models that nobody asked for are loaded while there is room."""
 
+    refuse_pinned: bool = True
+    """Whether a pinned servable that does not fit is refused; else it may take more than there is."""
+
     constraints: TypeConstraints = field(default_factory=TypeConstraints)

@@ -66,6 +66,11 @@ class RunnerInfo(NamedTuple):
     available_bytes: int = 0
     available_device_bytes: int = 0
 
+    @property
+    def bytes(self) -> int:
+        """What it takes of the memory that counts: that of GPUs where it is on one, else the host's."""
+        return self.device_bytes or self.memory_bytes
+
 
 class TritonInstance:
     """The control leg over gRPC. Its calls raise CallError where nothing else is said; `load` raises LoadFailure."""
