@@ -15,6 +15,7 @@ COMMANDS = {
     "instances": "bridge.cli.instances:instances",
     "labels": "bridge.cli.labels:labels",
     "models": "bridge.cli.models:models",
+    "runtime": "bridge.cli.runtime:runtime",
     "serve": "bridge.cli.serve:serve",
     "versions": "bridge.cli.versions:versions",
     "vmodels": "bridge.cli.vmodels:vmodels",

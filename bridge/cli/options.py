@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import click
@@ -27,11 +27,16 @@ class Truth(click.ParamType[bool]):
         return _TRUTHS[value]
 
 
-def setting_options(function: F) -> F:
-    """Give a command every setting as `--name=value` and `BRIDGE_NAME`; a bare boolean flag means true."""
-    for setting in reversed(SETTINGS):
-        function = _option(setting)(function)
-    return function
+def setting_options(names: Collection[str] | None = None) -> Callable[[F], F]:
+    """Give a command these settings, or every one, as `--name=value` and `BRIDGE_NAME`; a bare boolean flag is true."""
+
+    def decorate(function: F) -> F:
+        for setting in reversed(SETTINGS):
+            if names is None or setting.name in names:
+                function = _option(setting)(function)
+        return function
+
+    return decorate
 
 
 def _option(setting: Setting) -> Callable[[F], F]:

@@ -17,7 +17,7 @@ from bridge.telemetry import logs
 
 
 @click.command()
-@setting_options
+@setting_options()
 def serve(**values: Any) -> None:
     """Serve models to TF Serving clients from Triton until SIGTERM.
 

@@ -1,0 +1,1 @@
+"""The sidecar of a real ModelMesh: mmesh.ModelRuntime over one Triton."""
