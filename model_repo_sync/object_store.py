@@ -45,6 +45,7 @@ _LOUD = ("fsspec", "s3fs", "gcsfs", "aiobotocore")
 """They log, with tracebacks, what they raise; whoever looks here every few seconds wants to say it once."""
 _INDEX_PAGE = "text/html"
 """What a web server shows for a directory; no file of a model is one."""
+_HTTP_MISSING = (404, 410)
 _NAME_BYTES = 255
 _CHUNK = 16 << 20
 _S3_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 3}}
@@ -249,6 +250,10 @@ def _told(url: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
+        cause = error.__cause__
+        # fsspec's HTTP says so of whatever happened.
+        if url.startswith("http") and cause is not None and getattr(cause, "status", 0) not in _HTTP_MISSING:
+            raise OSError(errno.EIO, f"{type(cause).__name__}: {cause}", url) from error
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url) from error
     except Exception as error:
         # Each package has exceptions of its own, those of its cloud's client among them.

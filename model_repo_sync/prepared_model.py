@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ class PreparedModel:
     config: str
     files: Mapping[str, str]
 
-    @cached_property
+    @property
     def bytes(self) -> int:
         """The size of the files. Raises OSError."""
         return sum(os.stat(path).st_size for path in self.files.values())

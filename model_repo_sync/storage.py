@@ -124,7 +124,7 @@ class Storage:
                 raise StorageError(f"'{name}' cannot be the name of a claim.")
             return os.path.join(self._options.pvc_root, name), f"the claim '{name}'"
         if path := entry.text("path"):
-            return os.path.join(self._options.model_root, path), f"storage '{entry.name}'"
+            return os.path.normpath(os.path.join(self._options.model_root, path)), f"storage '{entry.name}'"
         return self._options.model_root, f"--model_root={self._options.model_root}"
 
     @contextmanager
@@ -188,7 +188,7 @@ def _local(path: str, root: str, called: str) -> str:
     top = os.path.realpath(root)
     _require_inside(path, joined, top, called)
     if not os.path.exists(joined):
-        raise ContentMissing(f"There is no directory {joined}.")
+        raise ContentMissing(f"There is no directory or file {joined}.")
     if os.path.isdir(joined):
         try:
             for file in walk(joined):

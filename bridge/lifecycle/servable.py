@@ -31,6 +31,11 @@ class Placeable(Protocol):
         """Where its files are."""
         ...
 
+    @property
+    def expected_bytes(self) -> int:
+        """The memory that it takes if nobody there can be asked, 0 where the runner tells."""
+        ...
+
     def write(self, repository: ModelRepository) -> None:
         """Put it into a repository. Raises OSError, TransferError, ConfigError."""
 
@@ -61,6 +66,11 @@ class Servable:
     def source(self) -> str:
         """The SavedModel's directory."""
         return self.saved_model.path
+
+    @property
+    def expected_bytes(self) -> int:
+        """Nothing: its runner tells what it takes."""
+        return 0
 
     def write(self, repository: ModelRepository) -> None:
         """Put it into a repository. Raises OSError, TransferError, ConfigError."""

@@ -37,7 +37,7 @@ def preparer(options: triton_config.RunnerOptions, tags: tuple[str, ...], storag
             if resolved.kind == model_types.TENSORFLOW:
                 return servable(model, triton_name, resolved)
             prepared = resolved.prepare(triton_name)
-            return TritonModel(model.id, resolved.version, triton_name, resolved.path, prepared)
+            return TritonModel(model.id, resolved.version, triton_name, resolved.path, prepared, prepared.bytes)
         except ModelTypeError as error:
             raise BridgeError(str(error), Code.NOT_FOUND if error.missing else Code.INVALID_ARGUMENT) from error
         except SavedModelError as error:
