@@ -168,5 +168,6 @@ URLS: Sequence[tuple[str, bytes]] = [
     ("GET", b"/v1/models/a%2Fb%3Ac%ff/versions/18446744073709551615"),
     ("OPTIONS", b"/v1/models/x"),
     ("HEAD", b"/v1/"),
+    ("GET", b"/monitoring/prometheus/metrics"),
     ("PUT", b"/monitoring/prometheus/metrics?x=1"),
 ]

@@ -18,8 +18,10 @@ from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observers
 from bridge.serving.routes import Routes, ServableRoute, SignatureRoute, TensorRoute
+from bridge.tfserving.batching_metrics import BatchingMetrics
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.metrics import ServingMetrics
+from bridge.tfserving.metrics_page import DEFAULT_PATH, MetricsPage
 from bridge.tfserving.rest_server import RestServer
 from bridge.tfserving.rpc import Caller
 from bridge.triton.calls import ModelCall, WireTensor
@@ -167,15 +169,29 @@ class Served:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self.grpc, self.rest = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _start(self) -> tuple[str, str]:
         view = RoutesView()
         legs = LegPool(lambda instance: ModelDouble())
         metrics = ServingMetrics()
-        core = InferenceCore(view, legs, SilentControl(), InferenceSettings(), Observers([metrics]))
+        self._core = InferenceCore(view, legs, SilentControl(), InferenceSettings(), Observers([metrics]))
         view.publish(routes())
-        self._servers = GrpcServer(core, reload=reload, metric=metrics.first_value), RestServer(core, cors=True)
-        grpc, rest = self._servers
-        return f"127.0.0.1:{await grpc.start('127.0.0.1:0')}", f"127.0.0.1:{await rest.start('127.0.0.1', 0)}"
+        page = MetricsPage(DEFAULT_PATH, BatchingMetrics(None, metrics).page)
+        self._grpc = GrpcServer(self._core, reload=reload, metric=metrics.first_value)
+        self._rest = RestServer(self._core, cors=True, page=page)
+        ports = await self._grpc.start("127.0.0.1:0"), await self._rest.start("127.0.0.1", 0)
+        return f"127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+
+    async def _stop(self) -> None:
+        await self._grpc.stop(1)
+        await self._rest.stop(1)
+        await self._core.close()
