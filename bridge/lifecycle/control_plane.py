@@ -95,6 +95,7 @@ class ControlPlane:
     def host(self, cache: ModelCache) -> None:
         """Serve registered models, which are loaded on demand, as `cache` says."""
         self._cache = cache
+        self.fleet.hold_if(cache.holds)
         self.publisher.add_modelmesh(cache.registered_routes, cache.vmodel_routes)
 
     def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
@@ -347,9 +348,7 @@ class ControlPlane:
 
     def _may_be_wanted(self, triton_name: str) -> bool:
         """Names of versions in work, and of models whose base path was not read yet: nobody may clean these up."""
-        if self._cache.wants(triton_name) or any(
-            triton_name in manager.triton_names() for manager in self._managers.values()
-        ):
+        if any(triton_name in manager.triton_names() for manager in self._managers.values()):
             return True
         return any(
             triton_name.startswith(names.servable_name(self._deployment, name, 0)[:-1])

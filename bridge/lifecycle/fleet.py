@@ -27,6 +27,7 @@ class Fleet:
         self._pinned: dict[str, Placeable] = {}
         self._loading: dict[str, Placeable] = {}
         self._maybe_wanted: Callable[[str], bool] = lambda name: True
+        self._held: Callable[[str, str], bool] = lambda name, instance: False
         self._came_up = asyncio.Event()
 
     def add(self, controller: InstanceController) -> None:
@@ -36,12 +37,18 @@ class Fleet:
         """Say which names of this deployment nobody may clean up although no version holds them now."""
         self._maybe_wanted = maybe_wanted
 
+    def hold_if(self, held: Callable[[str, str], bool]) -> None:
+        """Say which names are held on which instances for others than versions."""
+        self._held = held
+
     def servables(self) -> Mapping[str, Placeable]:
         """What every instance has to hold, by Triton name."""
         return self._pinned
 
-    def is_known(self, triton_name: str) -> bool:
-        return triton_name in self._pinned or triton_name in self._loading or self._maybe_wanted(triton_name)
+    def is_known(self, triton_name: str, instance: str) -> bool:
+        if triton_name in self._pinned or triton_name in self._loading:
+            return True
+        return self._held(triton_name, instance) or self._maybe_wanted(triton_name)
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:
         """Names of the instances that hold a loaded copy."""

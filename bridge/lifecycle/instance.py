@@ -39,8 +39,9 @@ class Wanted(Protocol):
     def servables(self) -> Mapping[str, Placeable]:
         """Versions to hold, by Triton name."""
 
-    def is_known(self, triton_name: str) -> bool:
-        """Whether some version that is managed, or may still turn out wanted, has this name."""
+    def is_known(self, triton_name: str, instance: str) -> bool:
+        """Whether some version that is managed, or may still turn out wanted, has this name; or whether this instance
+        shall hold such a copy."""
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:
         """Names of the instances that hold a loaded copy."""
@@ -336,7 +337,7 @@ class InstanceController:
         removed &= index.keys()
         for name, entry in index.items():
             left = name not in wanted and (entry.state == "READY" or name not in removed)
-            if left and self._is_ours(name) and not self._wanted.is_known(name) and self._may_remove(name):
+            if left and self._is_ours(name) and not self._wanted.is_known(name, self.name) and self._may_remove(name):
                 logger.info("removing %s from instance %s: no version wants it", name, self.name)
                 self._spawn(self.unload(name), f"removal of {name}")
 

@@ -25,8 +25,8 @@ class ModelCache(Protocol):
     def used(self, model_id: str, count: int) -> None:
         """As `Control.used`."""
 
-    def wants(self, triton_name: str) -> bool:
-        """Whether copies of that name stay on the instances that hold them."""
+    def holds(self, triton_name: str, instance: str) -> bool:
+        """Whether a copy of that name belongs on the instance."""
         ...
 
     def copy_lost(self, instance: str, triton_name: str) -> None:
@@ -51,7 +51,7 @@ class NoModelCache:
     def used(self, model_id: str, count: int) -> None:
         """There is no such model."""
 
-    def wants(self, triton_name: str) -> bool:
+    def holds(self, triton_name: str, instance: str) -> bool:
         return False
 
     def copy_lost(self, instance: str, triton_name: str) -> None:

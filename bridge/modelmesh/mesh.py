@@ -107,8 +107,8 @@ class ModelMesh:
     def used(self, model_id: str, count: int) -> None:
         self.placement.used(model_id, count)
 
-    def wants(self, triton_name: str) -> bool:
-        return any(triton_name in instance.held for instance in self._instances.values())
+    def holds(self, triton_name: str, instance: str) -> bool:
+        return instance in self._instances and triton_name in self._instances[instance].held
 
     def copy_lost(self, instance: str, triton_name: str) -> None:
         if instance in self._instances:

@@ -39,7 +39,7 @@ class Everything:
     def servables(self) -> Mapping[str, Servable]:
         return {}
 
-    def is_known(self, triton_name: str) -> bool:
+    def is_known(self, triton_name: str, instance: str) -> bool:
         return True
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class Wanted:
     def servables(self) -> Mapping[str, Servable]:
         return self.wanted
 
-    def is_known(self, triton_name: str) -> bool:
+    def is_known(self, triton_name: str, instance: str) -> bool:
         return triton_name in self.wanted
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:

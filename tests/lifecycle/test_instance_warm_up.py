@@ -61,7 +61,7 @@ class Fleet:
     def servables(self) -> Mapping[str, Servable]:
         return self.wanted
 
-    def is_known(self, triton_name: str) -> bool:
+    def is_known(self, triton_name: str, instance: str) -> bool:
         return True
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:
