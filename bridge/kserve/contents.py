@@ -14,6 +14,8 @@ from bridge.codec.tensor import Tensor
 from bridge.codec.tensor_proto import MAX_RANK
 from bridge.errors import InvalidArgument
 from bridge.kserve.datatypes import BYTES, NUMPY, Datatype, datatype
+from bridge.kserve.messages import Buffer
+from bridge.triton.outputs import byte_size
 
 _FIELDS = {
     "BOOL": "bool_contents",
@@ -32,7 +34,7 @@ _FIELDS = {
 """Where InferTensorContents carries a datatype. FP16 and BF16 have no field."""
 
 
-def input_tensor(message: Any, raw: bytes | None, dtype: int, model: str) -> Tensor:
+def input_tensor(message: Any, raw: Buffer | None, dtype: int, model: str) -> Tensor:
     """The tensor of an InferInputTensor for a graph tensor of `dtype`; `raw` is its raw content, None without one.
 
     Raises InvalidArgument in Triton's words.
@@ -54,11 +56,11 @@ def input_tensor(message: Any, raw: bytes | None, dtype: int, model: str) -> Ten
     return Tensor(dtype, shape, data)
 
 
-def raw_output(tensor: Tensor) -> tuple[str, tuple[int, ...], bytes]:
-    """Datatype, shape and raw content of an output."""
+def described(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
+    """Datatype and shape of an output, whose raw content is its data."""
     kind = datatype(tensor.dtype)
     shape = tensor.shape if kind.parts == 1 else (*tensor.shape, kind.parts)
-    return kind.name, shape, bytes(tensor.data)
+    return kind.name, shape
 
 
 def pack(name: str, kind: str, elements: Sequence[Any], model: str) -> bytes:
@@ -110,17 +112,17 @@ def _typed(message: Any, model: str) -> bytes:
     return pack(message.name, message.datatype, getattr(message.contents, field), model)
 
 
-def _check_size(name: str, data: bytes, elements: int, kind: Datatype, model: str) -> None:
+def _check_size(name: str, data: Buffer, elements: int, kind: Datatype, model: str) -> None:
     if kind.name == BYTES:
         _check_strings(name, data, elements, model)
-    elif len(data) != elements * kind.itemsize:
+    elif byte_size(data) != elements * kind.itemsize:
         raise InvalidArgument(
             f"input byte size mismatch for input '{name}' for model '{model}'. "
-            f"Expected {elements * kind.itemsize}, got {len(data)}"
+            f"Expected {elements * kind.itemsize}, got {byte_size(data)}"
         )
 
 
-def _check_strings(name: str, data: bytes, elements: int, model: str) -> None:
+def _check_strings(name: str, data: Buffer, elements: int, model: str) -> None:
     try:
         found = len(unframe(data))
     except ValueError as error:

@@ -9,6 +9,7 @@ from typing import Any
 from tritonclient.grpc import service_pb2
 
 from bridge.errors import BridgeError, Code
+from bridge.kserve.messages import InferRequest, InferResponse, infer_response
 from bridge.serving.infer import Send
 from bridge.serving.routes import V2Route
 from bridge.triton import errors
@@ -17,33 +18,42 @@ from bridge.triton.calls import CallError, Fault, InferenceLeg
 Relay = Callable[[Any], Awaitable[None]]
 """Takes one ModelStreamInferResponse."""
 
-_NAME_FIELDS = {"ModelInfer": "model_name"}
-
 
 def forwarded(route: V2Route, method: str, request: Any, kind: Callable[[], Any]) -> Send[Any]:
-    """A unary call of Triton's service; its response is a message of `kind`."""
-    field = _NAME_FIELDS.get(method, "name")
-    setattr(request, field, route.triton_name)
+    """A unary call of Triton's service about a model; its response is a message of `kind`."""
+    request.name = route.triton_name
     data = request.SerializeToString()
 
     async def send(leg: InferenceLeg, remaining: float) -> Any:
         response = kind()
         with _names(route):
             response.ParseFromString(await leg.forward(method, data, remaining))
-        if field in response.DESCRIPTOR.fields_by_name:
-            setattr(response, field, route.model)
+        if "name" in response.DESCRIPTOR.fields_by_name:
+            response.name = route.model
         return response
 
     return send
 
 
-def relayed(route: V2Route, request: Any, relay: Relay) -> Send[None]:
+def inferred(route: V2Route, request: InferRequest) -> Send[InferResponse]:
+    """ModelInfer."""
+    data = request.named(route.triton_name)
+
+    async def send(leg: InferenceLeg, remaining: float) -> InferResponse:
+        with _names(route):
+            response = infer_response(await leg.forward("ModelInfer", data, remaining))
+        response.head.model_name = route.model
+        return response
+
+    return send
+
+
+def relayed(route: V2Route, request: InferRequest, relay: Relay) -> Send[None]:
     """One request of a stream; its answers go to `relay` as they come.
 
     Once there was an answer the request is not sent again: a fault after it is the end.
     """
-    request.model_name = route.triton_name
-    data = request.SerializeToString()
+    data = request.named(route.triton_name)
 
     async def send(leg: InferenceLeg, remaining: float) -> None:
         begun = False

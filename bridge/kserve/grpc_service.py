@@ -14,6 +14,7 @@ from bridge.errors import Unimplemented
 from bridge.kserve import server
 from bridge.kserve.forwarding import Relay
 from bridge.kserve.inference import V2Inference, model_spec
+from bridge.kserve.messages import InferRequest, InferResponse, infer_request
 from bridge.kserve.stream import Stream
 from bridge.serving.addressing import TF_SERVING, Addressing
 from bridge.serving.infer import InferenceCore
@@ -99,12 +100,12 @@ class GrpcInferenceService:
         return _data(await self._inference.statistics(spec, caller.timeout))
 
     async def _model_infer(self, request: bytes, caller: Caller) -> bytes:
-        message = parse(service_pb2.ModelInferRequest, request)
-        spec = self._address(message.model_name, message.model_version, caller)
-        return _data(await self._inference.infer(spec, message, caller.timeout))
+        message = infer_request(request)
+        spec = self._address(message.head.model_name, message.head.model_version, caller)
+        return (await self._inference.infer(spec, message, caller.timeout)).serialized()
 
-    async def _stream_infer(self, message: Any, caller: Caller, relay: Relay) -> Any:
-        spec = self._address(message.model_name, message.model_version, caller)
+    async def _stream_infer(self, message: InferRequest, caller: Caller, relay: Relay) -> InferResponse | None:
+        spec = self._address(message.head.model_name, message.head.model_version, caller)
         return await self._inference.stream(spec, message, caller.timeout, relay)
 
     async def _repository_index(self, request: bytes, caller: Caller) -> bytes:

@@ -14,8 +14,9 @@ from tritonclient.grpc import service_pb2
 from bridge.codec.model_spec import MODELS_FIRST, ModelSpec
 from bridge.errors import BridgeError, InvalidArgument, NotFound
 from bridge.kserve import models, session, statistics
-from bridge.kserve.forwarding import Relay, forwarded, relayed
-from bridge.serving.infer import Attempt, InferenceCore, Send
+from bridge.kserve.forwarding import Relay, forwarded, inferred, relayed
+from bridge.kserve.messages import InferRequest, InferResponse
+from bridge.serving.infer import Attempt, InferenceCore, R, Send
 from bridge.serving.routes import Destination, ServableRoute, V2Route
 from bridge.serving.session_run import SessionRun
 from bridge.triton.calls import InferenceLeg
@@ -31,30 +32,32 @@ STATISTICS_TIMEOUT = 10.0
 class V2Inference:
     """The calls about models. `spec` says whom a request is for, `timeout` is that of the client in seconds or None.
 
-    Requests and responses are messages of `tritonclient.grpc.service_pb2`. Each call raises BridgeError.
+    Other messages are those of `tritonclient.grpc.service_pb2`. Each call raises BridgeError.
     """
 
     def __init__(self, core: InferenceCore) -> None:
         self._core = core
 
-    async def infer(self, spec: ModelSpec, request: Any, timeout: float | None) -> Any:
+    async def infer(self, spec: ModelSpec, request: InferRequest, timeout: float | None) -> InferResponse:
         """ModelInfer."""
 
-        async def attempt(destination: Destination) -> Send[Any]:
+        async def attempt(destination: Destination) -> Send[InferResponse]:
             if isinstance(destination, V2Route):
-                return forwarded(destination, "ModelInfer", request, service_pb2.ModelInferResponse)
+                return inferred(destination, request)
             return _run(destination, request, session.run(destination, request))
 
         return await self._answer(spec, request, attempt, timeout)
 
-    async def stream(self, spec: ModelSpec, request: Any, timeout: float | None, relay: Relay) -> Any:
-        """One request of a ModelStreamInfer: the ModelInferResponse of a SavedModel.
+    async def stream(
+        self, spec: ModelSpec, request: InferRequest, timeout: float | None, relay: Relay
+    ) -> InferResponse | None:
+        """One request of a ModelStreamInfer: the response of a SavedModel.
 
         The answers of any other model, which may be many, go to `relay` as they come, each a ModelStreamInferResponse;
         then there is None to return.
         """
 
-        async def attempt(destination: Destination) -> Send[Any]:
+        async def attempt(destination: Destination) -> Send[InferResponse | None]:
             if isinstance(destination, V2Route):
                 return relayed(destination, request, relay)
             return _run(destination, request, session.run(destination, request))
@@ -107,9 +110,9 @@ class V2Inference:
             response.model_stats.extend(statistics.summed(destination, answers))
         return response
 
-    async def _answer(self, spec: ModelSpec, request: Any, attempt: Attempt[Any], timeout: float | None) -> Any:
-        answer = self._core.answer(spec, attempt, _limit(request, timeout), sequence(request))
-        return await self._named(spec, answer)
+    async def _answer(self, spec: ModelSpec, request: InferRequest, attempt: Attempt[R], timeout: float | None) -> R:
+        limit = _limit(request.head, timeout)
+        return await self._named(spec, self._core.answer(spec, attempt, limit, sequence(request.head)))
 
     async def _forwarded(self, spec: ModelSpec, method: str, request: Any, kind: Any, timeout: float | None) -> Any:
         async def attempt(destination: Destination) -> Send[Any]:
@@ -120,8 +123,7 @@ class V2Inference:
         return await self._core.answer(spec, attempt, timeout)
 
     async def _destination(self, spec: ModelSpec, timeout: float | None) -> Destination:
-        destination: Destination = await self._named(spec, self._core.destination(spec, timeout))
-        return destination
+        return await self._named(spec, self._core.destination(spec, timeout))
 
     def _versions(self, spec: ModelSpec, servable: ServableRoute) -> list[int]:
         model = self._core.view.routes.models.get(spec.name)
@@ -129,7 +131,7 @@ class V2Inference:
             return [servable.version]
         return sorted(model.servables)
 
-    async def _named(self, spec: ModelSpec, answer: Awaitable[Any]) -> Any:
+    async def _named(self, spec: ModelSpec, answer: Awaitable[R]) -> R:
         """`answer`, with Triton's words for what is not there. ModelMesh's clients know those of ModelMesh."""
         try:
             return await answer
@@ -173,9 +175,9 @@ def _limit(request: Any, timeout: float | None) -> float | None:
     return microseconds / 1e6 if timeout is None else min(timeout, microseconds / 1e6)
 
 
-def _run(servable: ServableRoute, request: Any, run: SessionRun) -> Send[Any]:
-    async def send(leg: InferenceLeg, remaining: float) -> Any:
+def _run(servable: ServableRoute, request: InferRequest, run: SessionRun) -> Send[InferResponse]:
+    async def send(leg: InferenceLeg, remaining: float) -> InferResponse:
         answer = await leg.infer(run.call(servable.triton_name), remaining)
-        return session.response(servable, request, run.outputs(answer))
+        return session.response(servable, request.head.id, run.outputs(answer))
 
     return send

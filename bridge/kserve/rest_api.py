@@ -15,12 +15,13 @@ from bridge.errors import BridgeError, Code, Internal, InvalidArgument
 from bridge.kserve import server
 from bridge.kserve.inference import V2Inference, model_spec
 from bridge.kserve.rest_request import parse_request
-from bridge.kserve.rest_response import infer_response, plain
+from bridge.kserve.rest_response import infer_body, plain
 from bridge.kserve.rest_urls import V2Url, parse_url
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.offload import Offload
 from bridge.tfserving.rest_api import JSON, MALFORMED, Reply
+from bridge.triton.outputs import byte_size
 
 logger = logging.getLogger(__name__)
 
@@ -83,12 +84,12 @@ class V2RestApi:
         size = _json_size(headers)
         body = await self._inflated(headers, body)
         request = await self._offload.run(len(body), parse_request, body, size, url.name, url.version)
-        message = await self._inference.infer(spec, request.message, self._timeout)
-        length = sum(map(len, message.raw_output_contents))
-        response = await self._offload.run(length, infer_response, message, request.binary, request.binary_default)
-        if response.json_size is None:
-            return Reply(200, response.body)
-        return Reply(200, response.body, OCTETS, {JSON_SIZE: str(response.json_size)})
+        response = await self._inference.infer(spec, request.message, self._timeout)
+        length = sum(map(byte_size, response.raw))
+        answer = await self._offload.run(length, infer_body, response, request.binary, request.binary_default)
+        if answer.json_size is None:
+            return Reply(200, answer.body)
+        return Reply(200, answer.body, OCTETS, {JSON_SIZE: str(answer.json_size)})
 
     async def _inflated(self, headers: Headers, body: bytes) -> bytes:
         encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()

@@ -12,6 +12,7 @@ from tritonclient.grpc import service_pb2
 from bridge.errors import InvalidArgument
 from bridge.kserve.contents import pack
 from bridge.kserve.datatypes import BYTES, NUMPY
+from bridge.kserve.messages import Buffer, InferRequest
 
 BINARY_SIZE, BINARY, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 
@@ -25,7 +26,7 @@ class RestRequest(NamedTuple):
     """`message` has raw contents only. `binary` says of outputs by name whether they go out in binary form, which
     `binary_default` says of all others."""
 
-    message: Any
+    message: InferRequest
     binary: Mapping[str, bool]
     binary_default: bool
 
@@ -33,14 +34,15 @@ class RestRequest(NamedTuple):
 def parse_request(body: bytes, json_size: int | None, model: str, version: str) -> RestRequest:
     """Read a body; its first `json_size` bytes are JSON, None means all. Raises InvalidArgument."""
     document = _document(body if json_size is None else body[:json_size])
-    message = service_pb2.ModelInferRequest(model_name=model, model_version=version)
-    message.id = _typed(document, "id", str, "")
+    head = service_pb2.ModelInferRequest(model_name=model, model_version=version)
+    head.id = _typed(document, "id", str, "")
     parameters = dict(_typed(document, "parameters", dict, {}))
     binary_default = bool(parameters.pop(BINARY_OUTPUT, False))
-    _fill(message.parameters, parameters)
+    _fill(head.parameters, parameters)
     binary = memoryview(body)[len(body) if json_size is None else json_size :]
-    _inputs(message, _typed(document, "inputs", list, []), binary)
-    return RestRequest(message, _outputs(message, _typed(document, "outputs", list, [])), binary_default)
+    raw = _inputs(head, _typed(document, "inputs", list, []), binary)
+    outputs = _outputs(head, _typed(document, "outputs", list, []))
+    return RestRequest(InferRequest(head, raw), outputs, binary_default)
 
 
 def _document(text: bytes) -> dict[str, Any]:
@@ -53,23 +55,26 @@ def _document(text: bytes) -> dict[str, Any]:
     return document
 
 
-def _inputs(message: Any, items: Sequence[Any], binary: memoryview) -> None:
+def _inputs(head: Any, items: Sequence[Any], binary: memoryview) -> list[Buffer]:
+    """Describe the inputs in `head`; their raw contents."""
+    raw: list[Buffer] = []
     start = 0
     for item in items:
         name = _name(item, "inputs")
-        tensor = message.inputs.add(name=name, datatype=_typed(item, "datatype", str, ""), shape=_shape(item, name))
+        tensor = head.inputs.add(name=name, datatype=_typed(item, "datatype", str, ""), shape=_shape(item, name))
         parameters = dict(_typed(item, "parameters", dict, {}))
         size = parameters.pop(BINARY_SIZE, None)
         _fill(tensor.parameters, parameters)
         if size is None:
-            message.raw_input_contents.append(_packed(item, name, tensor.datatype, message.model_name))
+            raw.append(_packed(item, name, tensor.datatype, head.model_name))
             continue
         if not isinstance(size, int) or size < 0 or start + size > len(binary):
             raise InvalidArgument(f"input '{name}': {BINARY_SIZE} {size} is not within the request's binary data")
-        message.raw_input_contents.append(bytes(binary[start : start + size]))
+        raw.append(binary[start : start + size])
         start += size
     if start != len(binary):
         raise InvalidArgument(f"the request has {len(binary) - start} bytes of binary data that no input claims")
+    return raw
 
 
 def _packed(item: Mapping[str, Any], name: str, datatype: str, model: str) -> bytes:
@@ -92,14 +97,14 @@ def _flat(data: list[Any]) -> list[Any]:
     return data
 
 
-def _outputs(message: Any, items: Sequence[Any]) -> dict[str, bool]:
+def _outputs(head: Any, items: Sequence[Any]) -> dict[str, bool]:
     binary = {}
     for item in items:
         name = _name(item, "outputs")
         parameters = dict(_typed(item, "parameters", dict, {}))
         if BINARY in parameters:
             binary[name] = bool(parameters.pop(BINARY))
-        _fill(message.outputs.add(name=name).parameters, parameters)
+        _fill(head.outputs.add(name=name).parameters, parameters)
     return binary
 
 

@@ -14,7 +14,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from bridge.codec.string_tensor import unframe
 from bridge.errors import InvalidArgument
 from bridge.kserve.datatypes import BYTES, NUMPY
+from bridge.kserve.messages import Buffer, InferResponse
 from bridge.kserve.rest_request import BINARY_SIZE
+from bridge.triton.outputs import byte_size
 
 _WIDE = (
     FieldDescriptor.CPPTYPE_INT64,
@@ -29,9 +31,10 @@ class RestResponse(NamedTuple):
     json_size: int | None
 
 
-def infer_response(message: Any, binary: Mapping[str, bool], binary_default: bool) -> RestResponse:
+def infer_body(response: InferResponse, binary: Mapping[str, bool], binary_default: bool) -> RestResponse:
     """The answer to an inference request. Raises InvalidArgument for what JSON does not carry."""
-    tensors: list[bytes] = []
+    tensors: list[Buffer] = []
+    message = response.head
     document: dict[str, Any] = {"model_name": message.model_name, "model_version": message.model_version}
     if message.id:
         document["id"] = message.id
@@ -39,7 +42,7 @@ def infer_response(message: Any, binary: Mapping[str, bool], binary_default: boo
         document["parameters"] = _parameters(message.parameters)
     document["outputs"] = [
         _output(output, raw, tensors if binary.get(output.name, binary_default) else None)
-        for output, raw in zip(message.outputs, message.raw_output_contents, strict=True)
+        for output, raw in zip(message.outputs, response.raw, strict=True)
     ]
     text = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     binary_form = any(binary.get(output.name, binary_default) for output in message.outputs)
@@ -54,18 +57,18 @@ def plain(message: Any) -> Any:
     return _numbers(document, message.DESCRIPTOR)
 
 
-def _output(output: Any, raw: bytes, tensors: list[bytes] | None) -> dict[str, Any]:
+def _output(output: Any, raw: Buffer, tensors: list[Buffer] | None) -> dict[str, Any]:
     document: dict[str, Any] = {"name": output.name, "datatype": output.datatype, "shape": list(output.shape)}
     parameters = _parameters(output.parameters)
     if tensors is not None:
         tensors.append(raw)
-        parameters[BINARY_SIZE] = len(raw)
+        parameters[BINARY_SIZE] = byte_size(raw)
     else:
         document["data"] = _data(output, raw)
     return document | ({"parameters": parameters} if parameters else {})
 
 
-def _data(output: Any, raw: bytes) -> Any:
+def _data(output: Any, raw: Buffer) -> Any:
     if output.datatype == BYTES:
         try:
             return [item.decode() for item in unframe(raw)]

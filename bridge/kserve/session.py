@@ -9,7 +9,8 @@ from tritonclient.grpc import service_pb2
 
 from bridge.codec.tensor import Tensor
 from bridge.errors import InvalidArgument, Unimplemented
-from bridge.kserve.contents import input_tensor, raw_output
+from bridge.kserve.contents import described, input_tensor
+from bridge.kserve.messages import InferRequest, InferResponse
 from bridge.kserve.signatures import SIGNATURE_PARAMETER, signature
 from bridge.serving.predict import session_run
 from bridge.serving.routes import ServableRoute, SignatureRoute
@@ -19,39 +20,36 @@ SHARED_MEMORY = "shared_memory_region"
 CLASSIFICATION = "classification"
 
 
-def run(servable: ServableRoute, request: Any) -> SessionRun:
+def run(servable: ServableRoute, request: InferRequest) -> SessionRun:
     """The run that answers `request`. Shapes are left to the graph, as TF Serving does.
 
     Raises InvalidArgument in Triton's words, Unimplemented for shared memory and classification.
     """
-    parameters = request.parameters
+    parameters = request.head.parameters
     name = parameters[SIGNATURE_PARAMETER].string_param if SIGNATURE_PARAMETER in parameters else ""
     chosen = signature(servable, name)
     inputs = _inputs(servable.model, chosen, request)
-    return session_run(chosen, inputs, _outputs(servable.model, chosen, request))
+    return session_run(chosen, inputs, _outputs(servable.model, chosen, request.head))
 
 
-def response(servable: ServableRoute, request: Any, outputs: Sequence[tuple[str, Tensor]]) -> Any:
-    """The ModelInferResponse with `outputs` by alias, always in raw contents, as Triton answers."""
-    message = service_pb2.ModelInferResponse(
-        model_name=servable.model, model_version=str(servable.version), id=request.id
-    )
+def response(servable: ServableRoute, request_id: str, outputs: Sequence[tuple[str, Tensor]]) -> InferResponse:
+    """The answer with `outputs` by alias, always in raw contents, as Triton answers."""
+    head = service_pb2.ModelInferResponse(model_name=servable.model, model_version=str(servable.version), id=request_id)
     for alias, tensor in outputs:
-        kind, shape, data = raw_output(tensor)
-        message.outputs.add(name=alias, datatype=kind, shape=shape)
-        message.raw_output_contents.append(data)
-    return message
+        kind, shape = described(tensor)
+        head.outputs.add(name=alias, datatype=kind, shape=shape)
+    return InferResponse(head, [tensor.data for _, tensor in outputs])
 
 
-def _inputs(model: str, chosen: SignatureRoute, request: Any) -> dict[str, Tensor]:
-    raw = request.raw_input_contents
-    if raw and len(raw) != len(request.inputs):
+def _inputs(model: str, chosen: SignatureRoute, request: InferRequest) -> dict[str, Tensor]:
+    messages, raw = request.head.inputs, request.raw
+    if raw and len(raw) != len(messages):
         raise InvalidArgument(
-            f"expected {len(request.inputs)} raw input contents for model '{model}', one for each input, got {len(raw)}"
+            f"expected {len(messages)} raw input contents for model '{model}', one for each input, got {len(raw)}"
         )
     dtypes = {route.alias: route.dtype for route in chosen.inputs}
     tensors: dict[str, Tensor] = {}
-    for index, message in enumerate(request.inputs):
+    for index, message in enumerate(messages):
         _check_input(model, message, dtypes, tensors)
         content = raw[index] if raw else None
         tensors[message.name] = input_tensor(message, content, dtypes[message.name], model)

@@ -19,8 +19,8 @@ from tritonclient.grpc import service_pb2
 from bridge.errors import BridgeError, Code
 from bridge.kserve.forwarding import Relay
 from bridge.kserve.inference import sequence
+from bridge.kserve.messages import InferRequest, InferResponse, infer_request
 from bridge.telemetry.observers import RequestObserver
-from bridge.tfserving.messages import parse
 from bridge.tfserving.rpc import Caller, caller_of
 
 logger = logging.getLogger(__name__)
@@ -32,8 +32,8 @@ FINAL = "triton_final_response"
 
 NAME = "ModelStreamInfer"
 
-Infer = Callable[[Any, Caller, Relay], Awaitable[Any]]
-"""Answers one ModelInferRequest: `V2Inference.stream` for a caller."""
+Infer = Callable[[InferRequest, Caller, Relay], Awaitable[InferResponse | None]]
+"""Answers one request: `V2Inference.stream` for a caller."""
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
@@ -75,9 +75,9 @@ class Stream:
 
         started, code, id = perf_counter(), Code.CANCELLED, ""
         try:
-            message = parse(service_pb2.ModelInferRequest, request)
-            id = message.id
-            async with _turn(message, sequences):
+            message = infer_request(request)
+            id = message.head.id
+            async with _turn(message.head, sequences):
                 response = await self._infer(message, caller, relay)
             code = Code.OK
             return None if response is None else _final(response)
@@ -93,16 +93,15 @@ class Stream:
             self._used(len(request))
 
 
-def _turn(message: Any, sequences: dict[tuple[str, str], asyncio.Lock]) -> AbstractAsyncContextManager[None]:
+def _turn(head: Any, sequences: dict[tuple[str, str], asyncio.Lock]) -> AbstractAsyncContextManager[None]:
     """Held while a request of a sequence runs, in the order in which they asked for it."""
-    id = sequence(message)
-    return sequences.setdefault((message.model_name, id), asyncio.Lock()) if id else nullcontext()
+    id = sequence(head)
+    return sequences.setdefault((head.model_name, id), asyncio.Lock()) if id else nullcontext()
 
 
-def _final(response: Any) -> bytes:
-    response.parameters[FINAL].bool_param = True
-    data: bytes = service_pb2.ModelStreamInferResponse(infer_response=response).SerializeToString()
-    return data
+def _final(response: InferResponse) -> bytes:
+    response.head.parameters[FINAL].bool_param = True
+    return response.serialized_for_stream()
 
 
 def _failed(id: str, sentence: str) -> bytes:
