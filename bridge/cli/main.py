@@ -12,6 +12,7 @@ from bridge.cli.groups import SentenceGroup
 COMMANDS = {
     "db": "bridge.cli.db:db",
     "events": "bridge.cli.events:events",
+    "import": "bridge.cli.import_:import_",
     "instances": "bridge.cli.instances:instances",
     "labels": "bridge.cli.labels:labels",
     "models": "bridge.cli.models:models",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,6 +18,7 @@ from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.registry import (
     configs,
     fleet,
+    imports,
     leases,
     load_failures,
     models,
@@ -29,6 +30,7 @@ from bridge.registry import (
 )
 from bridge.registry.database import Database
 from bridge.registry.events import Event, VersionObserved
+from bridge.registry.imports import ImportedModel, ImportedVModel, ImportOutcome
 from bridge.registry.journal import Journal
 from bridge.registry.records import (
     Actor,
@@ -317,6 +319,15 @@ class Registry:
         wanted = vmodels.read_request(request)
         settled = self._database.look(lambda connection: vmodels.find_settled(connection, wanted, view))
         return settled or self._transactions.run(lambda tx: vmodels.set_vmodel(tx, wanted, view), actor)
+
+    def import_all(
+        self, models: Iterable[ImportedModel], vmodels: Iterable[ImportedVModel], actor: Actor
+    ) -> ImportOutcome:
+        """Register models and vmodels of another ModelMesh, all or none; as they are there already, nothing is written.
+
+        Raises InvalidArgument, AlreadyExists.
+        """
+        return self._transactions.run(lambda tx: imports.import_all(tx, models, vmodels), actor)
 
     def promote_vmodel(self, id: str, active: str, target: str, actor: Actor) -> PromoteOutcome:
         """End the transition from `active` to `target`, if the vmodel still is in that one."""
