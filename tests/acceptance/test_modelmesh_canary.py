@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Self
 
+import numpy as np
 import pytest
+import tritonclient.grpc as grpcclient
 
 from tests.acceptance.conftest import triton_flags
 from tests.support.bridge_server import BridgeServer
@@ -34,6 +39,43 @@ def server(tmp_path: Path) -> Iterator[BridgeServer]:
         second.process.kill()
 
 
+class V2Loop:
+    """A client of KServe V2 in a thread that never pauses; it notes each answer and each failure."""
+
+    def __init__(self, address: str, model: str) -> None:
+        self.answers: list[float] = []
+        self.failures: list[str] = []
+        self._client = grpcclient.InferenceServerClient(address)
+        self._model = model
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    @property
+    def story(self) -> list[float]:
+        """The answers without their repetitions."""
+        return [answer for answer, _ in groupby(self.answers)]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        x = grpcclient.InferInput("x", [1], "FP32")
+        x.set_data_from_numpy(np.zeros(1, np.float32))
+        while not self._stop.is_set():
+            try:
+                response = self._client.infer(self._model, [x])
+                assert response.get_response().model_name == self._model
+                self.answers.append(float(response.as_numpy("y")[0]))
+            except Exception as error:
+                self.failures.append(repr(error))
+
+
 def _info(version: int) -> dict[str, str]:
     return {"type": "tensorflow", "path": f"m{version}"}
 
@@ -43,7 +85,11 @@ def test_a_canary(server: BridgeServer, client: OfficialClient) -> None:
     with ModelMeshClient(server.modelmesh) as mesh:
         mesh("registerModel", modelId="v1", modelInfo=_info(1), loadNow=True, sync=True)
         mesh("setVModel", vModelId="v", targetModelId="v1")
-        with client.loop(server.modelmesh, name="v") as inner, client.loop(server.grpc, name="v") as outer:
+        with (
+            client.loop(server.modelmesh, name="v") as inner,
+            client.loop(server.grpc, name="v") as outer,
+            V2Loop(server.modelmesh, "v") as v2,
+        ):
             moved = mesh("setVModel", **wanted, targetModelId="v2", modelInfo=_info(2))
             assert (VMODEL(moved.status), moved.activeModelId) == ("DEFINED", "v2")
             inner.wait_for_version(2)
@@ -55,8 +101,10 @@ def test_a_canary(server: BridgeServer, client: OfficialClient) -> None:
             assert (VMODEL(back.status), back.activeModelId) == ("DEFINED", "v1")
             inner.wait_for_version(1)
             outer.wait_for_version(1)
+            wait_for(lambda: v2.story == [1.0, 2.0, 1.0] or v2.failures, 10, "V2 clients are back")
             gone = wait_for(lambda: mesh.model("v2") == mesh.model("v3") == "NOT_FOUND", 10, "v2 and v3 are deleted")
             assert gone
+    assert (v2.story, v2.failures) == ([1.0, 2.0, 1.0], [])
     for loop in (inner, outer):
         assert loop.clean, loop.tally
         assert loop.tally["versions"] == [1, 2, 1]

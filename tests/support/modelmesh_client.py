@@ -36,8 +36,8 @@ class ModelMeshClient:
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address)
 
-    def __call__(self, method: str, *, timeout: float = 30.0, **fields: Any) -> Any:
-        """The response. Raises grpc.RpcError."""
+    def __call__(self, method: str, *, timeout: Any = 30.0, **fields: Any) -> Any:
+        """The response, within so many seconds. Raises grpc.RpcError."""
         request, response = _TYPES[method]
         call = self._channel.unary_unary(
             f"/{SERVICE}/{method}",
