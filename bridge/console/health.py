@@ -41,7 +41,8 @@ class Health:
 
     async def _storage(self) -> Iterable[str]:
         try:
-            await asyncio.wait_for(self._thread.call(self._registry.current_config), ANSWER_SECONDS)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._thread.call(self._registry.current_config)
         except TimeoutError:
             return [f"the registry did not answer within {ANSWER_SECONDS:.0f} s"]
         except BridgeError as error:

@@ -117,7 +117,8 @@ class Fleet:
     async def _healthy(self) -> list[InstanceController]:
         """The instances that are up, the least loaded first; waits a moment for one."""
         try:
-            await asyncio.wait_for(self._came_up.wait(), UP_SECONDS)
+            async with asyncio.timeout(UP_SECONDS):
+                await self._came_up.wait()
         except TimeoutError:
             return []
         return sorted((item for item in self.controllers.values() if item.up), key=lambda item: len(item.loaded))

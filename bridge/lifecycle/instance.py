@@ -158,7 +158,8 @@ class InstanceController:
             except Exception:
                 logger.exception("looking after instance %s failed", self.name)
             try:
-                await asyncio.wait_for(self._kick.wait(), self._limits.interval)
+                async with asyncio.timeout(self._limits.interval):
+                    await self._kick.wait()
             except TimeoutError:
                 pass
 

@@ -46,7 +46,8 @@ class RouterLeases:
         while self._holding(epoch):
             moved = self._moved
             try:
-                await asyncio.wait_for(moved.wait(), self._lease_seconds / 4)
+                async with asyncio.timeout(self._lease_seconds / 4):
+                    await moved.wait()
             except TimeoutError:
                 self._expire()
 

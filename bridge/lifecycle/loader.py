@@ -57,7 +57,8 @@ class Wish:
     async def pause(self, seconds: float) -> None:
         """Sleep `seconds`, or less when the wish is withdrawn."""
         try:
-            await asyncio.wait_for(self._withdrawn.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._withdrawn.wait()
         except TimeoutError:
             pass
 

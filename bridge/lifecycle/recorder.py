@@ -56,7 +56,8 @@ class Recorder:
     async def flush(self, timeout: float) -> bool:
         """Wait until everything recorded so far is written; False when `timeout` seconds did not suffice."""
         try:
-            await asyncio.wait_for(self._idle.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
         except TimeoutError:
             return False
         return True

@@ -94,7 +94,8 @@ class ModelSource:
             if self._rules.poll_wait >= 0:
                 await self.look()
             try:
-                await asyncio.wait_for(self._kick.wait(), self._rules.pause(self.base_path))
+                async with asyncio.timeout(self._rules.pause(self.base_path)):
+                    await self._kick.wait()
             except TimeoutError:
                 pass
             self._kick.clear()

@@ -127,6 +127,7 @@ class Transitions:
         kick = self._kicks[vmodel.id]
         kick.clear()
         try:
-            await asyncio.wait_for(kick.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await kick.wait()
         except TimeoutError:
             pass
