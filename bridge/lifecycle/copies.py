@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -68,8 +68,8 @@ class Copies:
         self.loaded: set[str] = set()
         self.server: TritonInstance | None = None
         """The server to talk to, None while there is none."""
-        self.down = "not looked at yet"
-        """Why the server takes no loads, empty when it does."""
+        self._down = "not looked at yet"
+        self._fell = asyncio.Event()
         self.stuck = StuckLoads(instance)
         self.removed: set[str] = set()
         """Names whose directory was taken out of the repository."""
@@ -81,6 +81,18 @@ class Copies:
         self._warm_up = warm_up
         self._slots = asyncio.Semaphore(limits.load_concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def down(self) -> str:
+        """Why the server takes no loads, empty when it does. Loads in flight end when it goes down."""
+        return self._down
+
+    @down.setter
+    def down(self, reason: str) -> None:
+        self._down = reason
+        if reason:
+            self._fell.set()
+            self._fell = asyncio.Event()
 
     def busy(self, name: str) -> bool:
         """Whether somebody loads, unloads or resets this copy now."""
@@ -133,13 +145,26 @@ class Copies:
         name, server = servable.triton_name, self._require()
         await self._write(servable)
         with self.stuck.loading(name):
-            await server.load(name, self._limits.load_timeout)
+            await self._while_up(server.load(name, self._limits.load_timeout))
         if warm_up and isinstance(servable, Servable):
             await self._warmed_up(servable, server)
         if server is self.server:
             self.loaded.add(name)
             self._listener.copy_loaded(self._instance, servable)
             self._listener.copies_changed((name,))
+
+    async def _while_up(self, load: Coroutine[Any, Any, None]) -> None:
+        """A server behind a dead line would keep a load, and the instances that could take it, until its deadline."""
+        loading, fell = asyncio.ensure_future(load), asyncio.ensure_future(self._fell.wait())
+        try:
+            await asyncio.wait((loading, fell), return_when=asyncio.FIRST_COMPLETED)
+            if not loading.done():
+                sentence = f"Triton {self._instance} went down during the load: {self.down}"
+                raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, sentence)
+            loading.result()
+        finally:
+            loading.cancel()
+            fell.cancel()
 
     def _require(self) -> TritonInstance:
         if self.server is None or self.down:

@@ -414,6 +414,27 @@ async def test_one_of_several_is_down_at_the_start(
         await found.close()
 
 
+async def test_a_load_leaves_an_instance_whose_line_died(
+    tmp_path: Path, fleet: Fleet, news_of_fleet: FleetNews, executor: Executor
+) -> None:
+    tritons = {}
+    for name in ("a", "b"):
+        found, tritons[name] = controller(name, tmp_path / name, fleet, news_of_fleet, executor)
+        fleet.add(found)
+        await found.look()
+    version = servable(tmp_path, "m")
+    tritons["a"].held.add(version.triton_name)
+    loading = asyncio.create_task(fleet.load_first(version))
+    await until(lambda: tritons["a"].count("load", version.triton_name) == 1)
+    tritons["a"].down = DeadlineExceeded("too late")
+    for _ in range(3):
+        await fleet.controllers["a"].look()
+    await asyncio.wait_for(loading, 30)
+    assert fleet.instances_with(version.triton_name) == ("b",)
+    for found in fleet.controllers.values():
+        await found.close()
+
+
 async def test_no_instance_is_up(
     tmp_path: Path, fleet: Fleet, news_of_fleet: FleetNews, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
