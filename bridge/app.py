@@ -40,7 +40,7 @@ from bridge.memory import keep_large_buffers_apart
 from bridge.modelmesh import registration, static_models
 from bridge.modelmesh import service as model_mesh
 from bridge.modelmesh.mesh import ModelMesh
-from bridge.modelmesh.operations import VModelOperations
+from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.modelmesh.service import ModelMeshService
 from bridge.parts import Parts
 from bridge.placement.settings import PlacementSettings
@@ -201,7 +201,7 @@ class Application:
         configurator = Configurator(settings, registry, thread, plane)
         await configurator.start()
         self._parts.spawn(configurator.poll(), "configuration file")
-        vmodels = VModelOperations(registry, thread, mesh.manager if mesh is not None else None)
+        vmodels = ModelMeshOperations(registry, thread, mesh.manager if mesh is not None else None)
         ports = await self._open_admin(operations, vmodels, Health(plane, registry, thread), metrics)
         self._state.write_server(ports)
         if self._models_first and not await self._before_stop(wait_for_models(plane)):
@@ -377,7 +377,7 @@ class Application:
         ).replay
 
     async def _open_admin(
-        self, operations: Operations, vmodels: VModelOperations, health: Health, metrics: Metrics
+        self, operations: Operations, vmodels: ModelMeshOperations, health: Health, metrics: Metrics
     ) -> dict[str, int]:
         settings = self._settings
         if not settings.admin_port:

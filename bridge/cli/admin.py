@@ -9,9 +9,9 @@ JsonObject = Mapping[str, Any]
 
 
 class Admin(Protocol):
-    """The verbs of `bridge.lifecycle.operations` and `bridge.modelmesh.operations`, blocking, with the admin API's JSON as results.
+    """The verbs of `bridge.lifecycle.operations` and `bridge.modelmesh.operations`, blocking.
 
-    Each raises BridgeError. Changes return whether they changed anything.
+    Results are the admin API's JSON. Each raises BridgeError. Changes return whether they changed anything.
     """
 
     def models(self, name: str | None = None) -> Sequence[JsonObject]: ...
@@ -23,6 +23,8 @@ class Admin(Protocol):
     def instances(self) -> Sequence[JsonObject]: ...
 
     def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]: ...
+
+    def registered_models(self, id: str | None = None) -> Sequence[JsonObject]: ...
 
     def vmodels(self, id: str | None = None) -> Sequence[JsonObject]: ...
 

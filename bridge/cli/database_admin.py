@@ -13,7 +13,7 @@ from bridge.cli.admin import JsonObject
 from bridge.cli.db import Location
 from bridge.console import vmodel_body
 from bridge.lifecycle.operations import Operations
-from bridge.modelmesh.operations import VModelOperations
+from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.registry.records import Actor
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -48,9 +48,13 @@ class DatabaseAdmin:
     def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]:
         return self._list(lambda operations: operations.events(subject, action, after, limit))
 
+    def registered_models(self, id: str | None = None) -> Sequence[JsonObject]:
+        with self._registry(exclusive=False) as (registry, thread):
+            return [asdict(item) for item in asyncio.run(ModelMeshOperations(registry, thread).registered_models(id))]
+
     def vmodels(self, id: str | None = None) -> Sequence[JsonObject]:
         with self._registry(exclusive=False) as (registry, thread):
-            return [asdict(item) for item in asyncio.run(VModelOperations(registry, thread).vmodels(id))]
+            return [asdict(item) for item in asyncio.run(ModelMeshOperations(registry, thread).vmodels(id))]
 
     def set_policy(self, model: str, policy: JsonObject, reason: str) -> bool:
         return self._change(lambda operations: operations.set_policy(model, policy, _actor(reason)))
@@ -64,11 +68,11 @@ class DatabaseAdmin:
     def set_vmodel(self, id: str, wanted: JsonObject, reason: str) -> bool:
         request, _ = vmodel_body.read(id, wanted)
         with self._registry(exclusive=True) as (registry, thread):
-            return asyncio.run(VModelOperations(registry, thread).set_vmodel(request, _actor(reason)))
+            return asyncio.run(ModelMeshOperations(registry, thread).set_vmodel(request, _actor(reason)))
 
     def delete_vmodel(self, id: str, reason: str) -> bool:
         with self._registry(exclusive=True) as (registry, thread):
-            return asyncio.run(VModelOperations(registry, thread).delete_vmodel(id, _actor(reason)))
+            return asyncio.run(ModelMeshOperations(registry, thread).delete_vmodel(id, _actor(reason)))
 
     def _list(self, call: Callable[[Operations], Coroutine[Any, Any, Sequence[Any]]]) -> Sequence[JsonObject]:
         with self._operations(exclusive=False) as operations:

@@ -45,6 +45,9 @@ class HttpAdmin:
     def events(self, subject: str | None, action: str | None, after: int, limit: int) -> Sequence[JsonObject]:
         return self._list("events", subject=subject, action=action, after=after, limit=limit)
 
+    def registered_models(self, id: str | None = None) -> Sequence[JsonObject]:
+        return self._list("registered_models", id=id)
+
     def vmodels(self, id: str | None = None) -> Sequence[JsonObject]:
         return self._list("vmodels", id=id)
 

@@ -66,6 +66,32 @@ def show(name: str) -> None:
         output.tell_facts({"problem": problem})
 
 
+@models.command()
+@click.argument("id", required=False)
+@connection.reading
+def registered(id: str | None) -> None:
+    """List the models that ModelMesh clients registered, or the one called ID."""
+    found = connection.connect().registered_models(id)
+    if connection.wants_json():
+        output.tell_json({"registered_models": found})
+        return
+    output.tell_table(
+        ("MODEL", "STATUS", "TYPE", "PATH", "INSTANCES", "LAST USED", "ERRORS"),
+        [
+            (
+                item["id"],
+                item["status"],
+                item["type"],
+                item["path"],
+                output.joined(item["instances"]),
+                output.moment(item["last_used_at"]),
+                output.joined(item["errors"]),
+            )
+            for item in found
+        ],
+    )
+
+
 @models.command("set-policy")
 @click.argument("name")
 @click.argument("policy", type=PolicyType())

@@ -24,7 +24,7 @@ from bridge.console.health import Readiness
 from bridge.console.hosts import LocalHosts
 from bridge.errors import BridgeError, Code, InvalidArgument
 from bridge.lifecycle.operations import Operations
-from bridge.modelmesh.operations import VModelOperations
+from bridge.modelmesh.operations import ModelMeshOperations
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ class MetricsPage(Protocol):
 
 
 def admin_app(
-    operations: Operations, vmodels: VModelOperations, health: Readiness, metrics: MetricsPage, *, local_only: bool
+    operations: Operations, modelmesh: ModelMeshOperations, health: Readiness, metrics: MetricsPage, *, local_only: bool
 ) -> Starlette:
     """The ASGI application of the admin port. `local_only` is for a port on loopback: it refuses foreign hosts."""
     app = Starlette(
-        routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(vmodels)],
+        routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(modelmesh)],
         exception_handlers={HTTPException: _http_error},
         middleware=[Middleware(LocalHosts)] if local_only else [],
     )
@@ -84,9 +84,10 @@ def _resources(operations: Operations) -> list[Route]:
     ]
 
 
-def _modelmesh(vmodels: VModelOperations) -> list[Route]:
-    api = VModelApi(vmodels)
+def _modelmesh(modelmesh: ModelMeshOperations) -> list[Route]:
+    api = ModelMeshApi(modelmesh)
     return [
+        Route("/api/v1/registered_models", _answering(api.registered_models)),
         Route("/api/v1/vmodels", _answering(api.vmodels)),
         Route("/api/v1/vmodel", _answering(api.change_vmodel), methods=["PUT", "DELETE"]),
     ]
@@ -137,23 +138,27 @@ class AdminApi:
         raise InvalidArgument('the body has to be {"version": N}')
 
 
-class VModelApi:
+class ModelMeshApi:
     """The resources of ModelMesh."""
 
-    def __init__(self, vmodels: VModelOperations) -> None:
-        self._vmodels = vmodels
+    def __init__(self, modelmesh: ModelMeshOperations) -> None:
+        self._modelmesh = modelmesh
+
+    async def registered_models(self, request: Request) -> Any:
+        query = questions.parameters(request, "id")
+        return {"registered_models": _plain(await self._modelmesh.registered_models(query.get("id")))}
 
     async def vmodels(self, request: Request) -> Any:
         query = questions.parameters(request, "id")
-        return {"vmodels": _plain(await self._vmodels.vmodels(query.get("id")))}
+        return {"vmodels": _plain(await self._modelmesh.vmodels(query.get("id")))}
 
     async def change_vmodel(self, request: Request) -> Any:
         (id,) = questions.required(request, "id")
         actor = questions.actor(request)
         if request.method == "DELETE":
-            return {"changed": await self._vmodels.delete_vmodel(id, actor)}
+            return {"changed": await self._modelmesh.delete_vmodel(id, actor)}
         wanted, wait = vmodel_body.read(id, await questions.body(request))
-        return {"changed": await self._vmodels.set_vmodel(wanted, actor, wait=wait)}
+        return {"changed": await self._modelmesh.set_vmodel(wanted, actor, wait=wait)}
 
 
 def _answering(call: Callable[[Request], Awaitable[Any]]) -> Handler:

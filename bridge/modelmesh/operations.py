@@ -1,4 +1,4 @@
-"""What an operator may ask and change of vmodels, once for the admin API and for commands that open the database."""
+"""What an operator may ask and change of ModelMesh, once for the admin API and for commands that open the database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from bridge.errors import NotFound
 from bridge.modelmesh.ledger import CopyCounts
 from bridge.modelmesh.manager import ModelMeshManager, VModelState
-from bridge.registry.records import Actor, SetVModel, VModel
+from bridge.placement.model import CopyState
+from bridge.registry.records import Actor, RegisteredModel, SetVModel, VModel
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 
@@ -31,8 +32,27 @@ class VModelView:
     updated_at: int
 
 
-class VModelOperations:
-    """Reads and changes vmodels; with a manager a change takes effect at once.
+@dataclass(frozen=True, slots=True)
+class RegisteredModelView:
+    """A registered model with the instances that have it loaded; times are microseconds UTC.
+
+    `status` is the name of a model status, empty where no server knows it; `errors` are those of failed loads.
+    """
+
+    id: str
+    type: str
+    path: str
+    key: str
+    auto_delete: bool
+    status: str
+    instances: tuple[str, ...]
+    errors: tuple[str, ...]
+    last_used_at: int
+    created_at: int
+
+
+class ModelMeshOperations:
+    """Reads registered models and vmodels, changes vmodels; with a manager a change takes effect at once.
 
     Without one (no server lives, or one without ModelMesh) changes wait in the registry, and no model is loaded.
     Raises BridgeError.
@@ -42,6 +62,15 @@ class VModelOperations:
         self._registry = registry
         self._thread = thread
         self._manager = manager
+
+    async def registered_models(self, id: str | None = None) -> list[RegisteredModelView]:
+        """All registered models by id, or the one called `id`. Raises NotFound."""
+        if id is None:
+            return [self._model_view(model) for model in await self._thread.call(self._registry.registered_models)]
+        model = await self._thread.call(self._registry.registered_model, id)
+        if model is None:
+            raise NotFound(f"model {id} not found")
+        return [self._model_view(model)]
 
     async def vmodels(self, id: str | None = None) -> list[VModelView]:
         """All vmodels by id, or the one called `id`. Raises NotFound."""
@@ -65,6 +94,23 @@ class VModelOperations:
             return await self._manager.delete_vmodel(id, "", actor)
         outcome = await self._thread.call(self._registry.delete_vmodel, id, "", actor)
         return outcome.vmodel is not None
+
+    def _model_view(self, model: RegisteredModel) -> RegisteredModelView:
+        status = self._manager.model_status(model.id) if self._manager else None
+        failures = status.errors if status else tuple(failure.message for failure in model.failures)
+        copies = status.copies if status else ()
+        return RegisteredModelView(
+            id=model.id,
+            type=model.info.type,
+            path=model.info.path,
+            key=model.info.key,
+            auto_delete=model.auto_delete,
+            status=status.status.name if status else "",
+            instances=tuple(copy.instance for copy in copies if copy.state is CopyState.LOADED),
+            errors=failures,
+            last_used_at=model.last_used_at,
+            created_at=model.created_at,
+        )
 
     def _view(self, vmodel: VModel) -> VModelView:
         status = self._manager.vmodel_status(vmodel.id, "") if self._manager else None

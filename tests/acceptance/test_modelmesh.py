@@ -401,3 +401,18 @@ def test_repeats_write_nothing_and_cost_little(place: Place) -> None:
     assert place.actions(f"model:{model}") == ["model registered"]
     print(f"median of 1000 repeats over gRPC: {median(took) * 1000:.2f} ms")
     assert median(took) < 0.005, "2 ms, and as much again for a busy machine"
+
+
+def test_what_operators_see(place: Place) -> None:
+    old, broken, vmodel = place.loaded(1), place.name(), place.name()
+    place.mesh("setVModel", vModelId=vmodel, targetModelId=old, owner="ops")
+    wanted = {"target": broken, "info": {"type": "tensorflow", "path": "nowhere"}, "auto_delete": True, "wait": True}
+    assert place.server.change("PUT", f"/api/v1/vmodel?id={vmodel}", wanted).json == {"changed": True}
+    [seen] = place.server.get_json(f"/api/v1/vmodels?id={vmodel}")["vmodels"]
+    facts = (seen["state"], seen["active"], seen["target"], seen["active_status"], seen["target_status"])
+    assert facts == ("TRANSITION_FAILED", old, broken, "LOADED", "LOADING_FAILED")
+    assert "There is no" in seen["errors"][0]
+    [model] = place.server.get_json(f"/api/v1/registered_models?id={old}")["registered_models"]
+    assert (model["status"], len(model["instances"]), model["errors"]) == ("LOADED", 1, [])
+    assert place.server.change("DELETE", f"/api/v1/vmodel?id={vmodel}").json == {"changed": True}
+    assert place.mesh.model(broken) == "NOT_FOUND"

@@ -292,6 +292,10 @@ def test_a_vmodel_from_begin_to_end(place: Place) -> None:
     assert first.stdout == "The target of vmodel v is a.\n"
     assert place.run("vmodels", "set", "v", "a", *described).stdout.endswith(" (it was so before)\n")
     assert place.lines("vmodels") == [["v", "DEFINED", "a", "a", "ops", ""]]
+    [line] = place.lines("models", "registered")
+    assert (line[:5], line[6]) == (["a", "", "tensorflow", "m1", ""], "")
+    assert place.json("models", "registered", "a")["registered_models"][0]["auto_delete"]
+    assert "model b not found" in place.run("models", "registered", "b", code=1).stderr
     shown = place.run("vmodels", "show", "v").stdout.splitlines()
     assert shown[:4] == ["vmodel: v", "owner: ops", "state: DEFINED", "active: a"]
     assert place.json("vmodels", "show", "v")["vmodel"]["target"] == "a"

@@ -16,7 +16,7 @@ from bridge.console.admin import admin_app
 from bridge.http_server import HttpServer
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.operations import Operations
-from bridge.modelmesh.operations import VModelOperations
+from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.records import Actor, Model, ModelSpec, Owner
@@ -89,7 +89,7 @@ class AdminServer:
         self.health = StubHealth()
         self._thread = RegistryThread()
         operations = Operations(self.registry, self._thread, cast(ControlPlane, self.plane))
-        vmodels = VModelOperations(self.registry, self._thread)
+        vmodels = ModelMeshOperations(self.registry, self._thread)
         self._http = HttpServer(admin_app(operations, vmodels, self.health, StubMetrics(), local_only=local_only))
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever)
