@@ -37,10 +37,13 @@ from bridge.lifecycle.servable import preparer
 from bridge.lifecycle.served_before import ServedBefore
 from bridge.lifecycle.warmup import Warmup
 from bridge.memory import keep_large_buffers_apart
-from bridge.modelmesh import registration, static_models
+from bridge.modelmesh import environment, registration, static_models
 from bridge.modelmesh import service as model_mesh
+from bridge.modelmesh.environment import MetricsOptions
 from bridge.modelmesh.mesh import ModelMesh
+from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.modelmesh.operations import ModelMeshOperations
+from bridge.modelmesh.request_meter import RequestMeter, RunMeter
 from bridge.modelmesh.service import ModelMeshService
 from bridge.parts import Parts
 from bridge.placement.settings import PlacementSettings
@@ -62,6 +65,7 @@ from bridge.state_dir import StateDir
 from bridge.telemetry import grpc_health
 from bridge.telemetry.grpc_health import HealthService
 from bridge.telemetry.metrics import Metrics
+from bridge.telemetry.metrics_port import metrics_server
 from bridge.telemetry.record_files import RecordFiles
 from bridge.telemetry.request_log import RequestLog
 from bridge.telemetry.state import StateCollector
@@ -144,6 +148,7 @@ class Application:
     async def _start(self) -> None:
         settings = self._settings
         listed = static_models.from_environment(os.environ) if settings.modelmesh_port else ()
+        variables = environment.read(os.environ if settings.modelmesh_port else {})
         bundle = session_bundle(settings)
         for sentence in bundle.warnings:
             logger.warning("%s", sentence)
@@ -180,12 +185,15 @@ class Application:
         else:
             self._parts.spawn(instances.add_embedded(triton).run(), "embedded Triton")
 
-        mesh = self._model_mesh(registry, thread, recorder, observations, plane, bundle)
+        page = variables.metrics or MetricsOptions()
+        mesh_metrics = MeshMetrics(per_model=page.per_model, info=variables.info)
+        mesh = self._model_mesh(registry, thread, recorder, observations, plane, bundle, mesh_metrics)
         if mesh is not None:
             plane.host(mesh)
 
-        metrics = Metrics(StateCollector(plane, recorder, registry))
-        observers = Observers([serving_metrics, self._request_log(view, bundle, serving_metrics)])
+        metrics = Metrics(StateCollector(plane, recorder, registry), *([mesh_metrics] if mesh is not None else []))
+        runs = [RunMeter(mesh_metrics, view)] if mesh is not None else []
+        observers = Observers([serving_metrics, self._request_log(view, bundle, serving_metrics), *runs])
         legs = self._legs(metrics)
         core = InferenceCore(view, legs, plane, self._inference_settings(), observers)
         core.start()
@@ -237,7 +245,10 @@ class Application:
         self._parts.on_close_call(health.shut_down)
         ports |= await client_ports.open()
         if mesh is not None:
-            ports |= await self._open_modelmesh(mesh, core, tls, arguments, metrics)
+            meter = RequestMeter(mesh_metrics, view, full_names=page.full_names)
+            ports |= await self._open_modelmesh(mesh, core, variables.tls or tls, arguments, metrics, meter)
+        if variables.metrics is not None:
+            ports |= await self._open_metrics(metrics, variables.metrics)
         self._state.write_server(ports)
         self._parts.spawn(self._announce(plane, ports), "announcement")
 
@@ -248,6 +259,7 @@ class Application:
         tls: ServerTls | None,
         arguments: Mapping[str, int | str],
         metrics: Metrics,
+        meter: RequestMeter,
     ) -> dict[str, int]:
         settings, observe = self._settings, metrics.requests("modelmesh")
         service = ModelMeshService(mesh.manager, settings.modelmesh_default_vmodel_owner)
@@ -259,11 +271,18 @@ class Application:
             addressing=MODELMESH,
             handlers={model_mesh.SERVICE: grpc.method_handlers_generic_handler(model_mesh.SERVICE, rpcs)},
             arguments=arguments,
+            interceptors=[meter],
             observe=observe,
         )
         port = await server.start(f"{EVERYWHERE}:{settings.modelmesh_port}")
         self._parts.on_close(lambda: server.stop(settings.drain_seconds))
         return {"modelmesh": port}
+
+    async def _open_metrics(self, metrics: Metrics, options: MetricsOptions) -> dict[str, int]:
+        server = metrics_server(metrics, https=options.https)
+        port = await server.start(EVERYWHERE, options.port)
+        self._parts.on_close(lambda: server.stop(1.0))
+        return {"metrics": port}
 
     async def _before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run `work` to its end, or until this server has to stop; whether it came to its end."""
@@ -296,6 +315,7 @@ class Application:
         observations: Observations,
         plane: ControlPlane,
         bundle: SessionBundle,
+        metrics: MeshMetrics,
     ) -> ModelMesh | None:
         settings = self._settings
         if not settings.modelmesh_port:
@@ -320,6 +340,7 @@ class Application:
                 fill_free_space=settings.modelmesh_fill_free_space,
                 refuse_pinned=bool(settings.triton_capacity_bytes),
             ),
+            metrics,
         )
 
     def _storage(self, deployment: str) -> Storage:

@@ -12,13 +12,27 @@ from bridge.placement.wishes import Ticket
 from bridge.serving.routes import LoadFailure
 
 
-class Demands:
-    """At most one load is demanded for a model at a time. `changed` is told the id of a model whose demand failed."""
+def _uncounted(model_id: str, waited_ms: int) -> None:
+    """Nobody counts."""
 
-    def __init__(self, placement: Placement, clock: Clock, changed: Callable[[str], None]) -> None:
+
+class Demands:
+    """At most one load is demanded for a model at a time. `changed` is told the id of a model whose demand failed.
+
+    `missed` is told the id of a model for which a request waited, and for how many milliseconds.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        clock: Clock,
+        changed: Callable[[str], None],
+        missed: Callable[[str, int], None] = _uncounted,
+    ) -> None:
         self._placement = placement
         self._clock = clock
         self._changed = changed
+        self._missed = missed
         self._tickets: dict[str, Ticket] = {}
         self._failures: dict[str, LoadFailure] = {}
 
@@ -30,15 +44,17 @@ class Demands:
         """A request waits for this model."""
         if model_id in self._tickets:
             return
-        ticket = self._placement.ensure_loaded(model_id, self._clock.now(), urgent=True)
+        now = self._clock.now()
+        ticket = self._placement.ensure_loaded(model_id, now, urgent=True)
         self._tickets[model_id] = ticket
-        ticket.add_done_callback(partial(self._done, model_id))
+        ticket.add_done_callback(partial(self._done, model_id, now))
 
     def forget(self, model_id: str) -> None:
         """The model is registered no more."""
         self._failures.pop(model_id, None)
 
-    def _done(self, model_id: str, ticket: Ticket) -> None:
+    def _done(self, model_id: str, since: int, ticket: Ticket) -> None:
+        self._missed(model_id, self._clock.now() - since)
         if self._tickets.get(model_id) is ticket:
             del self._tickets[model_id]
         error = None if ticket.cancelled() else ticket.exception()

@@ -15,7 +15,8 @@ from bridge.modelmesh.demands import Demands
 from bridge.modelmesh.last_uses import LastUses
 from bridge.modelmesh.ledger import Ledger
 from bridge.modelmesh.manager import ModelMeshManager
-from bridge.modelmesh.observer import RecordingObserver
+from bridge.modelmesh.mesh_metrics import MeshMetrics
+from bridge.modelmesh.observer import PlacementObservers, RecordingObserver
 from bridge.modelmesh.pinned_room import PinnedRoom
 from bridge.modelmesh.registration import Prepare, Registration
 from bridge.modelmesh.routing import Routing, Withdrawals
@@ -45,6 +46,7 @@ class ModelMesh:
         prepare: Prepare,
         executor: Executor,
         settings: PlacementSettings,
+        metrics: MeshMetrics,
     ) -> None:
         def enroll(model: RegisteredModel) -> Registration:
             return Registration(model, registry.deployment_id, prepare, executor)
@@ -55,9 +57,11 @@ class ModelMesh:
         self._withdrawals = Withdrawals(publisher, leases)
         self._catalog = ModelCatalog(registry, recorder, enroll, clock)
         self._vmodels = VModels()
-        self.placement = Placement(self._catalog, self._withdrawals, RecordingObserver(observations), clock, settings)
+        observer = PlacementObservers(RecordingObserver(observations), metrics)
+        self.placement = Placement(self._catalog, self._withdrawals, observer, clock, settings)
+        metrics.watch(self.placement, self._catalog.ids)
         self._room = PinnedRoom(self.placement, executor)
-        self._demands = Demands(self.placement, clock, self._withdrawals.changed)
+        self._demands = Demands(self.placement, clock, self._withdrawals.changed, metrics.missed)
         self._routing = Routing(self._catalog, self._vmodels, self.placement, self._demands, self._withdrawals)
         self._ledger = Ledger(
             registry,

@@ -8,6 +8,7 @@ from bridge.errors import BridgeError
 from bridge.lifecycle.observations import Observations
 from bridge.modelmesh.registration import registration
 from bridge.placement.model import Loadable
+from bridge.placement.ports import PlacementObserver
 
 logger = logging.getLogger(__name__)
 
@@ -37,3 +38,30 @@ class RecordingObserver:
         servable = registration(model).servable
         if error is None and servable is not None:
             self._observations.unloaded(servable, (instance,))
+
+
+class PlacementObservers:
+    """Several observers as one."""
+
+    def __init__(self, *observers: PlacementObserver) -> None:
+        self._observers = observers
+
+    def load_started(self, model: Loadable, instance: str, queued_ms: int) -> None:
+        for observer in self._observers:
+            observer.load_started(model, instance, queued_ms)
+
+    def load_ended(self, model: Loadable, instance: str, took_ms: int, error: BridgeError | None) -> None:
+        for observer in self._observers:
+            observer.load_ended(model, instance, took_ms, error)
+
+    def sized(self, model: Loadable, instance: str, size: int, took_ms: int) -> None:
+        for observer in self._observers:
+            observer.sized(model, instance, size, took_ms)
+
+    def evicted(self, model: Loadable, instance: str, age_ms: int) -> None:
+        for observer in self._observers:
+            observer.evicted(model, instance, age_ms)
+
+    def unload_ended(self, model: Loadable, instance: str, took_ms: int, error: BridgeError | None) -> None:
+        for observer in self._observers:
+            observer.unload_ended(model, instance, took_ms, error)

@@ -10,9 +10,10 @@ from bridge import __version__
 from bridge.errors import BridgeError, InvalidArgument
 from bridge.lifecycle.cache_instance import ControlledInstance
 from bridge.lifecycle.instance import InstanceController
+from bridge.modelmesh.methods import METHODS
 from bridge.registry.records import ModelInfo
 from bridge.runtime.models import HostedModels
-from bridge.runtime.status import METHODS, Parameters
+from bridge.runtime.status import Parameters
 from bridge.tfserving.messages import parse
 from bridge.tfserving.rpc import Caller, Rpc
 from model_repo_sync.protos.mmesh import model_runtime_pb2 as pb

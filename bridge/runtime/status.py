@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.errors import FailedPrecondition, InvalidArgument
-from bridge.kserve import grpc_service
-from bridge.tfserving import prediction_service
 
 MEBIBYTE = 1024 * 1024
 SMALLEST_MODEL = 8192
 """Bytes; ModelMesh counts in units of this size."""
 SHORTEST_LOAD_MS = 100
-
-_MODEL_NAME = (1,)
-"""Where requests of the V2 protocol name the model."""
-_MODEL_SPEC_NAME = (1, 1)
-"""Where requests of TF Serving's protocol do."""
-
-METHODS: Mapping[str, tuple[int, ...]] = {
-    **{
-        f"{grpc_service.SERVICE}/{name}": _MODEL_NAME
-        for name in ("ModelInfer", "ModelMetadata", "ModelReady", "ModelConfig", "ModelStatistics")
-    },
-    **{
-        f"{prediction_service.SERVICE}/{name}": _MODEL_SPEC_NAME
-        for name in ("Predict", "Classify", "Regress", "GetModelMetadata")
-    },
-}
-"""The path of field numbers at which ModelMesh writes the model's id, by method. MultiInference names several models,
-which no path describes, and ModelMesh knows no streams."""
 
 
 @dataclass(frozen=True)

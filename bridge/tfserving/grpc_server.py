@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import grpc
@@ -52,11 +52,14 @@ class GrpcServer:
         credentials: grpc.ServerCredentials | None = None,
         handlers: Mapping[str, grpc.GenericRpcHandler] = MappingProxyType({}),
         arguments: ChannelArguments = MappingProxyType({}),
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
         observe: RequestObserver = unobserved,
     ) -> None:
         self._credentials = credentials
         self._memory = MemoryTrimmer()
-        self._server = grpc.aio.server(options=tuple({**_OPTIONS, **arguments}.items()))
+        self._server = grpc.aio.server(
+            options=tuple({**_OPTIONS, **arguments}.items()), interceptors=tuple(interceptors)
+        )
         services = {
             prediction_service.SERVICE: PredictionService(core, as_content=as_content, addressing=addressing).rpcs(),
             model_service.SERVICE: ModelService(core.view, reload, metric).rpcs(),
