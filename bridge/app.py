@@ -37,7 +37,7 @@ from bridge.lifecycle.servable import preparer
 from bridge.lifecycle.served_before import ServedBefore
 from bridge.lifecycle.warmup import Warmup
 from bridge.memory import keep_large_buffers_apart
-from bridge.modelmesh import environment, registration, static_models
+from bridge.modelmesh import environment, registration, static_models, type_constraints
 from bridge.modelmesh import service as model_mesh
 from bridge.modelmesh.environment import MetricsOptions
 from bridge.modelmesh.mesh import ModelMesh
@@ -338,6 +338,7 @@ class Application:
                 min_churn_age_ms=settings.modelmesh_min_churn_age_ms,
                 second_copies=settings.modelmesh_second_copies,
                 fill_free_space=settings.modelmesh_fill_free_space,
+                constraints=type_constraints.from_environment(os.environ),
                 refuse_pinned=bool(settings.triton_capacity_bytes),
             ),
             metrics,

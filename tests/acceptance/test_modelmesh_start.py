@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.bridge_server import BridgeServer
-from tests.support.modelmesh_client import ModelMeshClient
+from tests.support.modelmesh_client import MODEL, ModelMeshClient
 from tests.support.official_client import OfficialClient, export
 
 pytestmark = pytest.mark.integration
 
+LOAD = {"loadNow": True, "sync": True}
 LISTED = [
     {"modelId": "one", "modelInfo": {"type": "tensorflow", "path": "m1"}},
     {"modelId": "two", "modelInfo": {"type": "tensorflow", "path": "m2"}, "vModelId": "v", "ensureLoaded": True},
@@ -53,3 +54,24 @@ def test_a_listed_model_that_cannot_be_loaded_fails_the_start(tmp_path: Path, mo
         assert "model x of MM_AUTO_REGISTER_MODELS cannot be loaded: NOT_FOUND: There is no" in line
     finally:
         server.close()
+
+
+def test_type_constraints(tmp_path: Path, models: Path) -> None:
+    constraints = {"tensorflow": {"required": ["gpu", "big"]}, "mt:tensorflow": {"required": ["big"]}}
+    environment = {"MM_TYPE_CONSTRAINTS": json.dumps(constraints)}
+    flags = (f"--model_root={models}", "--triton_labels=big,fast")
+    with (
+        BridgeServer(tmp_path / "bridge", *flags, environment=environment) as server,
+        ModelMeshClient(server.modelmesh) as mesh,
+    ):
+        mesh("registerModel", modelId="a", modelInfo={"type": "tensorflow", "path": "m1"})
+        status = mesh("ensureLoaded", modelId="a", sync=True)
+        assert MODEL(status.status) == "LOADING_FAILED"
+        assert list(status.errors) == [
+            "Nowhere available to load: There are no running instances that meet the label requirements of type "
+            "tensorflow: [gpu, big]"
+        ]
+        status = mesh("getModelStatus", modelId="a")
+        assert (MODEL(status.status), list(status.errors)) == ("NOT_LOADED", [])
+        loaded = mesh("registerModel", modelId="b", modelInfo={"type": "mt:tensorflow", "path": "m1"}, **LOAD)
+        assert MODEL(loaded.status) == "LOADED"

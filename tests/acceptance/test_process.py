@@ -124,7 +124,7 @@ def test_a_signal_during_the_start_ends_it(start: Start, tmp_path: Path) -> None
     assert not server.processes()
 
 
-@pytest.mark.parametrize("flag", ["port", "rest_api_port", "admin_port"])
+@pytest.mark.parametrize("flag", ["port", "rest_api_port", "admin_port", "modelmesh_port"])
 def test_a_busy_port_is_one_sentence(start: Start, tmp_path: Path, flag: str) -> None:
     export(tmp_path / "numbered", 1)
     with socket.create_server(("127.0.0.1", 0)) as other:
