@@ -56,8 +56,8 @@ test: $(PROTOS) ## both tiers: fast, and integration with the real tritonserver 
 test-fast: $(PROTOS) ## the tier that needs neither tritonserver nor a SQL server
 	@$(BIN)/python -m pytest -m "not slow and not integration" $(TESTS)
 
-fuzz: $(PROTOS) ## gRPC messages, REST bodies and URLs, FUZZ_INPUTS=… of each, from FUZZ_SEED=…
-	@set -e; for surface in grpc rest url; do \
+fuzz: $(PROTOS) ## gRPC messages, REST bodies, URLs: FUZZ_INPUTS=… of each surface, from FUZZ_SEED=…
+	@set -e; for surface in grpc rest url v2_grpc v2_rest; do \
 		$(BIN)/python -m tests.fuzz $$surface --inputs=$(FUZZ_INPUTS) --seed=$(FUZZ_SEED); done
 
 check: $(PROTOS) ## lint, format and types

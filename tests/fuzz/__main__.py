@@ -1,5 +1,7 @@
 """Fuzzes a surface of the server with Atheris, guided by the coverage of the bridge's code.
 
+Surfaces are `grpc`, `rest` and `url` of TensorFlow Serving's clients, `v2_grpc` and `v2_rest` of KServe's.
+
 python -m tests.fuzz SURFACE [--inputs N] [--seed N] [--keep DIRECTORY]
 python -m tests.fuzz SURFACE --to HOST:PORT --keep DIRECTORY      # a server that runs, without guidance
 
@@ -14,16 +16,19 @@ import base64
 import logging
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["bridge.codec", "bridge.serving", "bridge.tfserving"]):
+with atheris.instrument_imports(include=["bridge.codec", "bridge.kserve", "bridge.serving", "bridge.tfserving"]):
     from tests.fuzz.served import Served
-from tests.fuzz.surfaces import GrpcSurface, RestBodySurface, Surface, UrlSurface, Wrong
+from tests.fuzz import requests, v2_requests
+from tests.fuzz.surfaces import RELOAD, GrpcSurface, RestBodySurface, Surface, UrlSurface, V2BodySurface, Wrong
 from tests.fuzz.vocabulary import write_dictionary
 
 LONGEST = 4096
@@ -33,7 +38,7 @@ MEMORY_MB = 4096
 STUCK_SECONDS = 30
 GUIDED = 0.7
 """Share of the mutations that keep the request well formed, where there are such."""
-SURFACES = ("grpc", "rest", "url")
+SURFACES = ("grpc", "rest", "url", "v2_grpc", "v2_rest")
 GRPC_OF_MODELS = frozenset({"RESOURCE_EXHAUSTED"})
 
 
@@ -51,11 +56,12 @@ class Errors(logging.Handler):
 class Fuzzing:
     """Asks one input after the other and ends the process after `inputs` of them."""
 
-    def __init__(self, surface: Surface, name: str, inputs: int, seed: int) -> None:
+    def __init__(self, surface: Surface, arguments: argparse.Namespace, directory: Path) -> None:
         self._surface = surface
-        self._name = name
-        self._inputs = inputs
-        self._seed = seed
+        self._name = arguments.surface
+        self._inputs = arguments.inputs
+        self._seed = arguments.seed
+        self._directory = directory
         self._done = 0
         self._began = time.monotonic()
         self._errors = Errors()
@@ -91,6 +97,7 @@ class Fuzzing:
         print(
             f"{self._name}: {self._done} inputs in {seconds:.0f} s, seed {self._seed}, no fault: {counts}", flush=True
         )
+        shutil.rmtree(self._directory)
         # libFuzzer would go on for ever, and the server's threads with it.
         os._exit(0)
 
@@ -106,7 +113,7 @@ def main() -> None:
     surface = _surface(arguments.surface, grpc, rest, real=served is None)
     for number, data in enumerate(surface.seeds()):
         (kept / f"seed-{number}").write_bytes(data)
-    fuzzing = Fuzzing(surface, arguments.surface, arguments.inputs, arguments.seed)
+    fuzzing = Fuzzing(surface, arguments, directory)
     options = {
         "seed": arguments.seed,
         "max_len": LONGEST,
@@ -132,9 +139,15 @@ def _arguments() -> argparse.Namespace:
 
 
 def _surface(name: str, grpc: str, rest: str, *, real: bool) -> Surface:
+    """A real server is not reconfigured."""
+    more = GRPC_OF_MODELS if real else frozenset()
     if name == "grpc":
-        return GrpcSurface(grpc, more=GRPC_OF_MODELS if real else frozenset(), reloads=not real)
-    return RestBodySurface(rest) if name == "rest" else UrlSurface(rest)
+        good = [(rpc, message) for rpc, message in requests.messages() if not (real and rpc.name == RELOAD)]
+        return GrpcSurface(grpc, good, more=more)
+    if name == "v2_grpc":
+        return GrpcSurface(grpc, v2_requests.messages(), more=more)
+    kinds: dict[str, Callable[[str], Surface]] = {"rest": RestBodySurface, "url": UrlSurface, "v2_rest": V2BodySurface}
+    return kinds[name](rest)
 
 
 if __name__ == "__main__":

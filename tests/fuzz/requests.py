@@ -29,15 +29,15 @@ class Rpc(NamedTuple):
     name: str
     request: type[Message]
     codes: frozenset[str]
-    """The statuses that TF Serving has for it, beside OK and the one for bytes that are no message."""
+    """The statuses that its protocol has for it, beside OK and the one for bytes that are no message."""
 
     @property
     def path(self) -> str:
-        return f"/tensorflow.serving.{self.service}/{self.name}"
+        return f"/{self.service}/{self.name}"
 
 
 def _rpc(service: str, name: str, request: type[Message], *codes: str) -> Rpc:
-    return Rpc(service, name, request, frozenset({"INVALID_ARGUMENT", *codes}))
+    return Rpc(f"tensorflow.serving.{service}", name, request, frozenset({"INVALID_ARGUMENT", *codes}))
 
 
 RPCS = (
@@ -161,6 +161,10 @@ def bodies() -> Sequence[tuple[int, bytes]]:
 
 
 URLS: Sequence[tuple[str, bytes]] = [
+    ("GET", b"/v2/health/ready"),
+    ("GET", f"/v2/models/{MODEL}/versions/1/config".encode()),
+    ("POST", b"/v2/repository/index"),
+    ("POST", b"/v2/models/a%2Fb/infer?x=1"),
     ("POST", f"/v1/models/{MODEL}:predict".encode()),
     ("POST", f"/V1/Models/{MODEL}/versions/123:PREDICT".encode()),
     ("GET", f"/v1/models/{MODEL}".encode()),

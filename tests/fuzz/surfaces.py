@@ -14,17 +14,19 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf.message import DecodeError
 
-from tests.fuzz import requests
+from tests.fuzz import requests, v2_requests
 from tests.fuzz.mutators import mutate_json, mutate_message
-from tests.fuzz.requests import RPCS, TARGETS, URLS, Rpc
+from tests.fuzz.requests import TARGETS, URLS, Rpc
 
 HANG_SECONDS = 10.0
+RELOAD = "HandleReloadConfigRequest"
 RELOAD_SECONDS = 1.0
 """A reload waits for the models that it adds; this is how long."""
 LEAKS = ("Traceback (most recent", 'File "', "Internal error of the bridge")
 UNDECODABLE = (
     "Malformed protobuf message: ",
     "The request is no tensorflow.serving.",
+    "The request is no inference.",
     "Error parsing serialized input.",
 )
 """The sentences of INTERNAL: the bytes are no message."""
@@ -56,19 +58,18 @@ class Surface(Protocol):
 
 
 class GrpcSurface:
-    """Bytes as messages of every RPC: the first byte says which, the others are the message.
+    """Bytes as messages: the first byte says of which RPC, the others are the message.
 
-    `more` are codes that the models of a real server may answer too; `reloads` says whether it may be reconfigured.
+    `good` are requests that are answered; `more` are codes that the models of a real server may answer too.
     """
 
-    def __init__(self, address: str, *, more: frozenset[str] = frozenset(), reloads: bool = True) -> None:
+    def __init__(self, address: str, good: Sequence[tuple[Rpc, bytes]], *, more: frozenset[str] = frozenset()) -> None:
         self.counts: Counter[str] = Counter()
         self._more = more
-        self._rpcs = [rpc for rpc in RPCS if reloads or rpc.name != "HandleReloadConfigRequest"]
-        limits = [("grpc.max_receive_message_length", -1), ("grpc.max_metadata_size", 1 << 20)]
-        self._channel = grpc.insecure_channel(address, options=limits)
-        good = [(rpc, message) for rpc, message in requests.messages() if rpc in self._rpcs]
+        self._good = good
+        self._rpcs = list(dict.fromkeys(rpc for rpc, _ in good))
         self._seeds = [bytes([self._rpcs.index(rpc)]) + message for rpc, message in good]
+        self._channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)])
 
     def seeds(self) -> Sequence[bytes]:
         return self._seeds
@@ -98,8 +99,7 @@ class GrpcSurface:
         return (data[:1] or b"\0") + message.SerializeToString()
 
     def check_alive(self) -> None:
-        [rpc, request] = requests.messages()[0]
-        code, text = self._call(rpc, request)
+        code, text = self._call(*self._good[0])
         if code != "OK":
             raise Wrong(f"a good request is answered {code} {text}")
 
@@ -107,7 +107,7 @@ class GrpcSurface:
         return self._rpcs[data[0] % len(self._rpcs)]
 
     def _call(self, rpc: Rpc, request: bytes) -> tuple[str, str]:
-        seconds = RELOAD_SECONDS if rpc.name.startswith("HandleReload") else HANG_SECONDS
+        seconds = RELOAD_SECONDS if rpc.name == RELOAD else HANG_SECONDS
         try:
             self._channel.unary_unary(rpc.path)(request, timeout=seconds)
         except grpc.RpcError as error:
@@ -175,6 +175,31 @@ class RestBodySurface(_RestSurface):
             with contextlib.suppress(ValueError):
                 return good[:2] + mutate_json(good[2:], random)
             return None
+
+
+class V2BodySurface(_RestSurface):
+    """Bytes as bodies of V2: the first byte chooses the URL, two are the length of the JSON, the others the body."""
+
+    def seeds(self) -> Sequence[bytes]:
+        return [bytes([target]) + size.to_bytes(2, "big") + body for target, size, body in v2_requests.bodies()]
+
+    def ask(self, data: bytes) -> None:
+        if len(data) < 3:
+            return
+        target, size = v2_requests.TARGETS[data[0] % len(v2_requests.TARGETS)], int.from_bytes(data[1:3], "big")
+        headers = {} if size == v2_requests.NO_HEADER else {"Inference-Header-Content-Length": str(size)}
+        self._check(f"{target} {size} {data[3:]!r}", *self._request("POST", target.encode(), data[3:], headers))
+
+    def mutate(self, data: bytes, random: Random) -> bytes | None:
+        size = int.from_bytes(data[1:3], "big")
+        try:
+            text = mutate_json(data[3 : 3 + size], random)
+        except (ValueError, RecursionError):
+            data = random.choice(self.seeds())
+            size = int.from_bytes(data[1:3], "big")
+            text = mutate_json(data[3 : 3 + size], random)
+        length = size if size == v2_requests.NO_HEADER else min(len(text), v2_requests.NO_HEADER - 1)
+        return data[:1] + length.to_bytes(2, "big") + text + data[3 + size :]
 
 
 class UrlSurface(_RestSurface):

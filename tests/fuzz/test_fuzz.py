@@ -33,7 +33,7 @@ RUN_SECONDS = 100.0
 RELOADS = 150
 RELOAD_SECONDS = 1.0
 RELOAD_CODES = {"OK", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "UNKNOWN", "DEADLINE_EXCEEDED"}
-SURFACES = ("grpc", "rest", "url")
+SURFACES = ("grpc", "rest", "url", "v2_grpc", "v2_rest")
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeServer]:
 @pytest.mark.integration
 @pytest.mark.parametrize("surface", SURFACES)
 def test_nor_does_a_real_server_give_one(surface: str, kept: Path, real: BridgeServer) -> None:
-    address = real.grpc if surface == "grpc" else real.rest
+    address = real.grpc if surface.endswith("grpc") else real.rest
     before = {process.pid for process in real.processes()}
     fuzz(surface, ON_A_REAL_SERVER, kept, f"--to={address}")
     assert {process.pid for process in real.processes()} == before, real.tail()
