@@ -26,8 +26,8 @@ COMMAND = re.compile(r"^(?:\$ )?((?:bridge|model-repo-sync)(?: [a-z][a-z-]*)+)")
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
-OTHER_PROGRAMS = {"build", "profile", "data", "fail", "shm-size"}
-"""Flags of docker and curl that the pages show."""
+OTHER_PROGRAMS = {"build", "profile", "data", "fail", "shm-size", "prefix"}
+"""Flags of docker, curl and etcdctl that the pages show."""
 
 
 @pytest.fixture(scope="module")
