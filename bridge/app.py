@@ -14,6 +14,8 @@ from typing import Any
 import grpc
 
 from bridge import __version__
+from bridge.agents.app import agent_app
+from bridge.agents.mirrors import Mirrors
 from bridge.client_ports import EVERYWHERE, ClientPorts, channel_arguments
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
@@ -179,7 +181,8 @@ class Application:
         plane.on_lost(view.lose)
         view.connect(plane.drained)
         warm_up = self._warm_up(bundle, serving_metrics)
-        instances = Instances(settings, plane, observations, registry.deployment_id, self._work, warm_up)
+        mirrors = await self._open_agents(registry.deployment_id)
+        instances = Instances(settings, plane, observations, registry.deployment_id, self._work, warm_up, mirrors)
         if triton is None:
             instances.add_remote()
         else:
@@ -398,6 +401,16 @@ class Application:
             self._work, serving_metrics.warmed, iterations=bundle.warmup_iterations, check_method_names=check
         ).replay
 
+    async def _open_agents(self, deployment: str) -> Mirrors | None:
+        settings = self._settings
+        if not settings.agent_port:
+            return None
+        mirrors = Mirrors(deployment, self._work)
+        agents = HttpServer(agent_app(mirrors, _token(settings.agent_token_file)))
+        await agents.start(settings.agent_address, settings.agent_port)
+        self._parts.on_close(lambda: agents.stop(1.0))
+        return mirrors
+
     async def _open_admin(
         self, operations: Operations, vmodels: ModelMeshOperations, health: Health, metrics: Metrics
     ) -> dict[str, int]:
@@ -457,6 +470,16 @@ class Application:
         logger.info("%s: draining for at most %d s", number.name, self._settings.drain_seconds)
         self._cause = number.name
         self._stop.set()
+
+
+def _token(path: str) -> str:
+    try:
+        token = Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"--agent_token_file={path} cannot be read: {error}") from error
+    if not token.isascii() or not token:
+        raise InvalidArgument(f"--agent_token_file={path} holds no token")
+    return token
 
 
 def _audit_key(path: str) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Protocol
 
+from bridge.agents.mirrors import Mirrors
 from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.lifecycle.cache_instance import ControlledInstance
-from bridge.lifecycle.copies import InstanceLimits, WarmUp
+from bridge.lifecycle.copies import Deliver, InstanceLimits, WarmUp, already_there
 from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.instance import InstanceController, InstanceListener
@@ -90,7 +92,7 @@ class Placed(Protocol):
 class Instances:
     """Puts instances under the control of `plane`. Work that blocks is done on `executor`.
 
-    `warm_up` prepares copies for their first requests.
+    `warm_up` prepares copies for their first requests. With `mirrors` remote instances have agents.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Instances:
         deployment: str,
         executor: Executor,
         warm_up: WarmUp,
+        mirrors: Mirrors | None = None,
     ) -> None:
         self._settings = settings
         self._plane = plane
@@ -108,6 +111,7 @@ class Instances:
         self._deployment = deployment
         self._executor = executor
         self._warm_up = warm_up
+        self._mirrors = mirrors
         self._available: dict[str, int] = {}
 
     def add_embedded(self, triton: EmbeddedTriton) -> EmbeddedSupervisor:
@@ -135,6 +139,8 @@ class Instances:
                 repositories[local] = self._open_repository(local)
             route = self._route(url, settings.triton_http_url[position] if settings.triton_http_url else "")
             self._observations.instance_placed(route, f"deployment {self._deployment}")
+            if self._mirrors is not None:
+                self._mirrors.add(url, repositories[local])
             controller = self._add(url, repositories[local], self._prober(url, repositories[local], seen or local))
             controller.attach(TritonInstance.connect(route), route)
 
@@ -190,10 +196,13 @@ class Instances:
         )
         fleet = self._plane.fleet
         controller = InstanceController(
-            name, repository, fleet, self._plane, self._executor, limits, check, self._warm_up
+            name, repository, fleet, self._plane, self._executor, limits, check, self._warm_up, self._deliver(name)
         )
         fleet.add(controller)
         return controller
+
+    def _deliver(self, name: str) -> Deliver:
+        return already_there if self._mirrors is None else partial(self._mirrors.deliver, name)
 
     def _route(self, url: str, http: str) -> InstanceRoute:
         headers = dict(header.split("=", 1) for header in self._settings.triton_header)

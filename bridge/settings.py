@@ -139,6 +139,13 @@ class Settings:
     triton_labels: tuple[str, ...] = setting(
         (), "comma-separated labels of a Triton that type constraints ask for, by position or one for all; may repeat"
     )
+    agent_port: int = setting(
+        0,
+        "port for the agents on the hosts of Tritons that cannot read the bridge's model repositories: each load waits "
+        "until its agent has copied the model; 0 is no agents",
+    )
+    agent_address: str = setting("127.0.0.1", "address of the agent port")
+    agent_token_file: str = setting("", "file with the token that agents have to send")
     triton_ca_file: str = setting("", "PEM file with the roots that a remote Triton's certificate is checked against")
     triton_cert_file: str = setting("", "PEM file with the client certificate for remote Tritons")
     triton_key_file: str = setting("", "PEM file with the key of that certificate")
@@ -248,6 +255,8 @@ def check(settings: Settings) -> None:
     for number in settings.triton_capacity_bytes:
         if not number.isdecimal() or not int(number):
             raise InvalidArgument(f"--triton_capacity_bytes={number} is no number of bytes")
+    if settings.agent_port and not (settings.agent_token_file and settings.triton_url):
+        raise InvalidArgument("--agent_port needs --agent_token_file, and --triton_url for the Tritons of the agents")
     if bool(settings.triton_cert_file) != bool(settings.triton_key_file):
         raise InvalidArgument("--triton_cert_file and --triton_key_file are only of use together")
     for name in (

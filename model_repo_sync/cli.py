@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
 from model_repo_sync import command_options, policy, triton_config
+from model_repo_sync.agent import Agent, BridgeAnswers
 from model_repo_sync.config_files import ConfigFileError
 from model_repo_sync.repository import ModelRepository
 from model_repo_sync.runner.tensorflow_engine import dtypes
@@ -159,6 +162,19 @@ def clean(repository: str, deployment: str, keep: tuple[str, ...], as_json: bool
     else:
         for name in removed:
             click.echo(f"removed {name}")
+
+
+@main.command()
+@click.option("--bridge", required=True, metavar="URL", help="The bridge's agent port: http://HOST:PORT.")
+@click.option("--instance", required=True, metavar="NAME", help="This Triton as the bridge's --triton_url names it.")
+@click.option("--token_file", required=True, type=click.Path(exists=True, dir_okay=False), help="The agents' token.")
+@command_options.repository
+@click.option("--interval", default=1.0, show_default=True, help="Seconds between two questions.")
+def agent(bridge: str, instance: str, token_file: str, repository: str, interval: float) -> None:
+    """Keeps the repository of a Triton on this host a copy of the bridge's, until it is ended."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    answers = BridgeAnswers(bridge, instance, Path(token_file).read_text().strip())
+    Agent(answers, Path(repository)).run(interval)
 
 
 def _print_json(value: Any) -> None:

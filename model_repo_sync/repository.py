@@ -100,6 +100,15 @@ class ModelRepository:
             except OSError as error:
                 raise _not_written(target, error) from error
 
+    def place(self, name: str, fill: Callable[[Path], None]) -> None:
+        """Puts the directory that `fill` makes under `name`. Raises what `fill` raises, ValueError, OSError."""
+        target = self._target(name)
+        with self._alone(name), self._staged() as staging:
+            new = staging / "new"
+            fill(new)
+            sync_directory(new)
+            self._replace(target, new, staging / "old")
+
     def remove(self, name: str) -> bool:
         """Removes a model, at once for Triton's eyes; False where there is none. Raises ValueError, OSError."""
         target = self._target(name)

@@ -30,6 +30,14 @@ async def no_warm_up(servable: Servable, send: Send, longest: float) -> None:
     """Copies need no preparation."""
 
 
+Deliver = Callable[[str, float], Awaitable[None]]
+"""Returns once the instance can read what its repository has under a name, within some seconds. Raises LoadFailure."""
+
+
+async def already_there(name: str, longest: float) -> None:
+    """The instance reads the repository itself."""
+
+
 class CopyListener(Protocol):
     """Who hears of copies that come and go."""
 
@@ -64,6 +72,7 @@ class Copies:
         executor: Executor,
         limits: InstanceLimits,
         warm_up: WarmUp,
+        deliver: Deliver = already_there,
     ) -> None:
         self.loaded: set[str] = set()
         self.server: TritonInstance | None = None
@@ -79,6 +88,7 @@ class Copies:
         self._executor = executor
         self._limits = limits
         self._warm_up = warm_up
+        self._deliver = deliver
         self._slots = asyncio.Semaphore(limits.load_concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -144,6 +154,7 @@ class Copies:
     async def _load(self, servable: Placeable, warm_up: bool) -> None:
         name, server = servable.triton_name, self._require()
         await self._write(servable)
+        await self._deliver(name, self._limits.load_timeout)
         with self.stuck.loading(name):
             await self._while_up(server.load(name, self._limits.load_timeout))
         if warm_up and isinstance(servable, Servable):

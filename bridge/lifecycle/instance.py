@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from bridge.errors import BridgeError, Code, Unavailable
-from bridge.lifecycle.copies import Copies, CopyListener, InstanceLimits, WarmUp, no_warm_up
+from bridge.lifecycle.copies import Copies, CopyListener, Deliver, InstanceLimits, WarmUp, already_there, no_warm_up
 from bridge.lifecycle.pings import Pings
 from bridge.lifecycle.retries import Retries
 from bridge.lifecycle.room import Room
@@ -76,13 +76,14 @@ class InstanceController:
         limits: InstanceLimits,
         check: Callable[[TritonInstance], Awaitable[None]],
         warm_up: WarmUp = no_warm_up,
+        deliver: Deliver = already_there,
     ) -> None:
         self.name = name
         self.up = False
         self.route: InstanceRoute | None = None
         self.room: Room | None = None
         """What pinned servables find room in; None is without limits."""
-        self._copies = Copies(name, repository, listener, executor, limits, warm_up)
+        self._copies = Copies(name, repository, listener, executor, limits, warm_up, deliver)
         self._process: ServerProcess | None = None
         self._repository = repository
         self._wanted = wanted

@@ -1,0 +1,1 @@
+"""Agents on the hosts of Tritons that share no file system with the bridge."""
