@@ -20,7 +20,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help environment protos serve demo test test-fast fuzz check format docs lock bench gpu-check clean
+.PHONY: help environment protos serve demo test test-failed test-fast fuzz check format docs lock bench gpu-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -52,6 +52,9 @@ demo: $(PROTOS) ## a scripted tour that checks itself
 
 test: $(PROTOS) ## both tiers: fast, and integration with the real tritonserver and PostgreSQL
 	@$(BIN)/python -m pytest -m "not slow" $(TESTS)
+
+test-failed: $(PROTOS) ## what failed in the last run, once more
+	@$(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none $(TESTS)
 
 test-fast: $(PROTOS) ## the tier that needs neither tritonserver nor a SQL server
 	@$(BIN)/python -m pytest -m "not slow and not integration" $(TESTS)
