@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,13 +62,14 @@ class StorageOptions:
 
 
 class Storage:
-    """The storages of one server. Safe for several threads."""
+    """The storages of one server. Safe for several threads. What an earlier one left in the cache is removed."""
 
     def __init__(self, options: StorageOptions, open_file_system: OpenFileSystem = file_system) -> None:
         self._options = options
         self._open = open_file_system
         self._temporary = None if options.cache else TemporaryCache()
         self._cache = self._temporary.root if self._temporary else Path(options.cache)
+        shutil.rmtree(self._cache, ignore_errors=True)
         self._caches: dict[str, SourceCache] = {}
 
     @contextmanager

@@ -153,6 +153,9 @@ def _load_client(context: ssl.SSLContext, certificate: str, key: str) -> None:
 def _written(certificate: str, private: Path) -> Path:
     """botocore takes authorities only from a file."""
     path = private / f"{hashlib.sha256(certificate.encode()).hexdigest()[:16]}.pem"
-    private.mkdir(parents=True, exist_ok=True)
-    path.write_text(certificate)
+    if not path.exists():
+        private.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=private, delete=False) as file:
+            file.write(certificate)
+        os.replace(file.name, path)
     return path

@@ -246,6 +246,12 @@ def test_http(tmp_path: Path, config: Path, storage: Storage, web: str) -> None:
     assert content(storage, "a b/net.onnx", ModelKey("root")) == {".": b"net"}
 
 
+def test_what_an_earlier_server_left_is_removed(tmp_path: Path, config: Path, web: str) -> None:
+    write(tmp_path / "cache" / "entry" / "place" / "m")
+    configure(config, "web", type="http", url=f"{web}/a%20b", headers={"X-Token": "t"})
+    downloaded(Storage(options(tmp_path)), tmp_path, ModelKey("web"))
+
+
 def test_a_store_that_does_not_answer(config: Path, storage: Storage) -> None:
     configure(config, "web", type="http", url="http://127.0.0.1:1")
     with pytest.raises(StorageUnavailable, match=r"^http://127\.0\.0\.1:1/m could not be downloaded: "):

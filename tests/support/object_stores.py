@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from model_repo_sync.object_store import open_file_system
-from tests.support.bridge_server import free_ports
+from tests.support.tritonserver import free_ports
 from tests.support.waiting import wait_for
 
 START_SECONDS = 60.0
