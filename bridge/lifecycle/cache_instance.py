@@ -70,18 +70,20 @@ class ControlledInstance:
         self._held.discard(triton_name)
 
     async def load(self, model: Loadable) -> int:
+        """Before anybody hears of the copy it is measured: nothing is evicted for what was only predicted."""
         content = _content(model)
         self._held.add(content.triton_name)
         try:
             async with content.prepared() as servable:
                 await self._controller.load(servable)
-                return servable.expected_bytes
+                expected = servable.expected_bytes
         except LoadFailure as failure:
             if failure.kind is FailureKind.PLATFORM:
                 raise PlacementLoadError(failure.code, failure.message, ErrorKind.PLATFORM) from failure
             raise _fault_of_model(failure) from failure
         except BridgeError as error:
             raise _fault_of_model(error) from error
+        return await self._measured(model) or expected
 
     async def unload(self, model: Loadable) -> None:
         name = _content(model).triton_name
@@ -91,6 +93,13 @@ class ControlledInstance:
 
     async def model_size(self, model: Loadable) -> int:
         return (await self._controller.describe(_content(model).triton_name)).bytes
+
+    async def _measured(self, model: Loadable) -> int:
+        """0 for a model that no runner of ours serves, or one that does not answer."""
+        try:
+            return await self.model_size(model)
+        except BridgeError:
+            return 0
 
 
 def _content(model: Loadable) -> Content:

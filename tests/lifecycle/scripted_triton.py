@@ -15,7 +15,7 @@ from bridge.lifecycle.instance import InstanceController, Wanted
 from bridge.lifecycle.servable import Servable, preparer
 from bridge.serving.routes import InstanceRoute
 from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
-from bridge.triton.instance import FailureKind, IndexEntry, LoadFailure
+from bridge.triton.instance import FailureKind, IndexEntry, LoadFailure, RunnerInfo
 from model_repo_sync.repository import ModelRepository
 from model_repo_sync.triton_config import RunnerOptions
 from tests.model_repo_sync.builders import write
@@ -38,6 +38,7 @@ class ScriptedTriton:
         self.refused: set[str] = set()
         self.down: BridgeError | None = None
         self.closed = False
+        self.memory_bytes = self.device_bytes = 0
         self.calls: list[tuple[str, str]] = []
         self._outcomes: defaultdict[str, asyncio.Future[LoadFailure | None]] = defaultdict(asyncio.Future)
 
@@ -82,10 +83,11 @@ class ScriptedTriton:
         self._answer("abandon", name)
         self.states[name] = "UNAVAILABLE"
 
-    async def ping(self, name: str, timeout: float) -> None:
+    async def ping(self, name: str, timeout: float) -> RunnerInfo:
         self._answer("ping", name)
         if name in self.dead:
             raise CallError("Stub process is not healthy.", Code.INTERNAL, Fault.RUNNER)
+        return RunnerInfo("1", "2.21.0", 4711, memory_bytes=self.memory_bytes, device_bytes=self.device_bytes)
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
         self._answer("infer", call.model)

@@ -21,7 +21,8 @@ from bridge.placement.model import ErrorKind, Loadable
 from bridge.placement.placement import Placement
 from bridge.placement.settings import PlacementSettings
 from bridge.serving.routes import InstanceRoute
-from bridge.triton.instance import TritonInstance
+from bridge.triton.calls import CallError, Fault
+from bridge.triton.instance import RunnerInfo, TritonInstance
 from model_repo_sync.repository import ModelRepository
 from model_repo_sync.runner.tensorflow_engine.machine import available_memory
 from tests.lifecycle.scripted_triton import DEPLOYMENT, News, controller, fit, servable, unavailable
@@ -96,7 +97,8 @@ async def test_what_placement_sees(place: Place) -> None:
 
 
 async def test_load_and_unload(place: Place) -> None:
-    assert await place.instance.load(place.model) == 0
+    place.triton.memory_bytes = 60
+    assert await place.instance.load(place.model) == 60
     assert place.instance.held == {place.content.triton_name}
     assert place.content.triton_name in place.controller.loaded
     await place.instance.unload(place.model)
@@ -134,6 +136,23 @@ async def test_memory_counts_until_triton_let_go(place: Place) -> None:
     place.triton.stuck.clear()
     await place.instance.unload(place.model)
     assert not place.instance.held
+
+
+async def unmeasured(name: str) -> RunnerInfo:
+    """As Triton answers for a model that is not the runner's."""
+    raise CallError("unexpected inference output 'bridge.runner'", Code.INVALID_ARGUMENT, Fault.MODEL)
+
+
+async def test_on_a_gpu_its_memory_counts(place: Place) -> None:
+    place.triton.memory_bytes, place.triton.device_bytes = 60, 500
+    assert await place.instance.load(place.model) == 500
+    assert await place.instance.model_size(place.model) == 500
+
+
+async def test_a_copy_that_cannot_be_measured_serves_all_the_same(place: Place) -> None:
+    place.controller.describe = unmeasured  # type: ignore[method-assign]
+    assert await place.instance.load(place.model) == 0
+    assert place.content.triton_name in place.controller.loaded
 
 
 async def test_no_size_of_what_cannot_be_asked(place: Place) -> None:
