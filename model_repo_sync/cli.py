@@ -98,7 +98,7 @@ def config(saved_model_dir: str, name: str, tags: tuple[str, ...], as_json: bool
 
 @main.command()
 @click.option("--model_name", required=True, help="The name by which clients ask for the model.")
-@click.option("--base_path", required=True, metavar="PATH", help="The directory of version directories.")
+@click.option("--base_path", required=True, metavar="PATH", help="The directory, or URL, of version directories.")
 @command_options.repository
 @command_options.deployment
 @click.option(

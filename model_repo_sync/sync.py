@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from model_repo_sync import names, policy, triton_config
+from model_repo_sync.object_store import NameRefused, StoreUnusable, local_path
 from model_repo_sync.policy import Policy
 from model_repo_sync.repository import ModelRepository
 from model_repo_sync.saved_model import SavedModelError, read_saved_model
+from model_repo_sync.source_cache import DownloadError, SourceCache
 from model_repo_sync.sources import Scanner, VersionDirectory
 from model_repo_sync.transfer import TransferError
 from model_repo_sync.triton_config import ConfigError, RunnerOptions
@@ -53,7 +55,8 @@ class Synchroniser:
         self._repository = repository
         self._options = options
         self._tags = tuple(tags)
-        self._scanner = Scanner()
+        self._copies = SourceCache(repository.path / ".sources" / repository.deployment)
+        self._scanner = Scanner(self._copies)
 
     def sync(self, model: str, base_path: str, wanted: Policy, *, delete: bool = False) -> SyncReport:
         """Writes the versions of `model` that `wanted` picks under `base_path`.
@@ -72,13 +75,25 @@ class Synchroniser:
         version, path = directory
         name = names.servable_name(self._repository.deployment, model, version)
         try:
-            saved_model = read_saved_model(path, self._tags)
+            local = self._fetch(path)
+            saved_model = read_saved_model(local, self._tags)
             text = triton_config.generate(name, saved_model, self._options)
-            done = self._repository.write(name, path, text)
+            done = self._repository.write(name, local, text)
         except (SavedModelError, ConfigError, TransferError) as error:
             return VersionResult(version, name, path, "failed", error=str(error))
         outcome = "written" if done.changed else "unchanged"
         return VersionResult(version, name, path, outcome, done.bytes, done.transfer, warnings=saved_model.warnings)
+
+    def _fetch(self, path: str) -> str:
+        """The local path of a version; what was downloaded stays, linked into the repository, for the next time."""
+        local = local_path(path)
+        if local is not None:
+            return local
+        try:
+            return self._copies.fetch(path)
+        except (OSError, NameRefused, StoreUnusable, DownloadError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise TransferError(f"{path} could not be downloaded: {reason}.") from error
 
     def _remove_others(self, model: str, keep: Collection[int]) -> tuple[str, ...]:
         encoded = names.encode(model)

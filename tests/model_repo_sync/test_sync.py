@@ -8,10 +8,12 @@ import pytest
 from model_repo_sync import names
 from model_repo_sync.policy import All, Latest, Specific
 from model_repo_sync.repository import ModelRepository
+from model_repo_sync.source_cache import DownloadError
 from model_repo_sync.sources import BasePathError
 from model_repo_sync.sync import Synchroniser
 from model_repo_sync.triton_config import RunnerOptions
 from tests.model_repo_sync.builders import GraphBuilder, write
+from tests.support.object_stores import Bucket
 
 DEPLOYMENT = "0123abcd"
 
@@ -70,4 +72,38 @@ def test_a_version_that_cannot_be_served_does_not_stop_the_others(base_path: Pat
     report = synchroniser.sync("m", str(base_path), Latest(2))
     assert [(result.version, result.outcome) for result in report.versions] == [(2, "written"), (3, "failed")]
     assert report.versions[1].error.startswith("Could not find meta graph def matching supplied tags: { serve }.")
+    assert report.failed
+
+
+def test_versions_come_from_an_object_store(tmp_path: Path, base_path: Path, synchroniser: Synchroniser) -> None:
+    Bucket("memory://sync").upload(base_path, "m")
+    first = synchroniser.sync("m", "memory://sync/m", All())
+    assert [(result.version, result.path, result.outcome, result.error) for result in first.versions] == [
+        (-5, "memory://sync/m/-5", "written", ""),
+        (1, "memory://sync/m/1", "written", ""),
+        (2, "memory://sync/m/02", "written", ""),
+    ]
+    content = tmp_path / "repository" / name(2) / "1" / "model.savedmodel" / "saved_model.pb"
+    assert content.read_bytes() == (base_path / "02" / "saved_model.pb").read_bytes()
+    copies = list((tmp_path / "repository" / ".sources").rglob("saved_model.pb"))
+    inodes = {copy.stat().st_ino for copy in copies}
+    assert content.stat().st_ino in inodes, "linked"
+    again = synchroniser.sync("m", "memory://sync/m", All())
+    assert {result.outcome for result in again.versions} == {"unchanged"}
+    assert {copy.stat().st_ino for copy in copies} == inodes, "not downloaded again"
+
+
+def test_a_download_that_fails_is_told(
+    base_path: Path, synchroniser: Synchroniser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bucket("memory://full").upload(base_path, "m")
+
+    def full(url: str) -> str:
+        raise DownloadError("a download needs 9 bytes on the disk of /r, which has 1 free")
+
+    monkeypatch.setattr(synchroniser._copies, "fetch", full)
+    report = synchroniser.sync("m", "memory://full/m", Latest())
+    assert [result.error for result in report.versions] == [
+        "memory://full/m/02 could not be downloaded: a download needs 9 bytes on the disk of /r, which has 1 free."
+    ]
     assert report.failed
