@@ -97,11 +97,13 @@ def place(
     directory = tmp_path_factory.mktemp("bridge")
     if request.param == "sqlite":
         with BridgeServer(directory, *flags) as server, ModelMeshClient(server.modelmesh) as mesh:
+            server.wait_for_instances()
             yield Place(server, mesh, client, count())
         return
     with postgres_server() as postgres:
         flags += [f"--database_url={postgres.create_database()}", "--migrate"]
         with BridgeServer(directory, *flags) as server, ModelMeshClient(server.modelmesh) as mesh:
+            server.wait_for_instances()
             yield Place(server, mesh, client, count())
 
 

@@ -39,6 +39,7 @@ def server(tmp_path: Path) -> Iterator[BridgeServer]:
         flags = [f"--model_root={tmp_path / 'models'}", *triton_flags(first, one), *triton_flags(second, two)]
         flags += [f"--triton_capacity_bytes={CAPACITY}", f"--modelmesh_default_model_bytes={MODEL_BYTES}"]
         with BridgeServer(tmp_path / "bridge", *flags, "--modelmesh_second_copies=false") as server:
+            server.wait_for_instances()
             yield server
         first.process.kill()
         second.process.kill()

@@ -34,6 +34,7 @@ def server(tmp_path: Path) -> Iterator[BridgeServer]:
     with TritonServer.start(backends, one) as first, TritonServer.start(backends, two) as second:
         flags = [f"--model_root={tmp_path / 'models'}", *triton_flags(first, one), *triton_flags(second, two)]
         with BridgeServer(tmp_path / "bridge", *flags) as server:
+            server.wait_for_instances()
             yield server
         first.process.kill()
         second.process.kill()

@@ -60,6 +60,7 @@ def server(tmp_path: Path, fleet: Fleet) -> Iterator[BridgeServer]:
     export(tmp_path / "models" / "m1", 1)
     flags = [*fleet.flags(), f"--model_root={tmp_path / 'models'}", "--modelmesh_second_copies=false"]
     with BridgeServer(tmp_path / "bridge", *flags, "--triton_capacity_bytes=4000000000") as server:
+        server.wait_for_instances()
         yield server
 
 
@@ -92,6 +93,7 @@ def test_a_killed_bridge_takes_what_it_left_off(server: BridgeServer, fleet: Fle
     server.kill()
     assert sum(len(_ready(triton)) for triton in fleet.tritons) == 2
     server.start()
+    server.wait_for_instances()
     with ModelMeshClient(server.modelmesh) as mesh:
         home = _home(mesh, "a")
         index = fleet.names.index(home)

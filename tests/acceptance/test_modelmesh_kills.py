@@ -99,6 +99,7 @@ def _begin(server: BridgeServer, fuse: Path, point: str, target: str) -> tuple[s
     """A new vmodel that serves m1 and shall move to `target`; the server was killed at `point` and started again."""
     number = next(NAMES)
     vmodel, old, new = f"v{number}", f"old{number}", f"new{number}"
+    server.wait_for_instances()
     asked = {"vModelId": vmodel, "autoDeleteTargetModel": True}
     with ModelMeshClient(server.modelmesh) as mesh:
         first = {"type": "tensorflow", "path": "m1"}

@@ -64,6 +64,7 @@ def test_type_constraints(tmp_path: Path, models: Path) -> None:
         BridgeServer(tmp_path / "bridge", *flags, environment=environment) as server,
         ModelMeshClient(server.modelmesh) as mesh,
     ):
+        server.wait_for_instances()
         mesh("registerModel", modelId="a", modelInfo={"type": "tensorflow", "path": "m1"})
         status = mesh("ensureLoaded", modelId="a", sync=True)
         assert MODEL(status.status) == "LOADING_FAILED"

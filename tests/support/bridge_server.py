@@ -228,6 +228,14 @@ class BridgeServer:
         except AssertionError as error:
             raise AssertionError(f"{error}; it is {self.states(model)}:\n{self.tail()}") from None
 
+    def wait_for_instances(self, seconds: float = 30.0) -> None:
+        """Wait until every Triton is up; with no model configured READY does not wait for that."""
+        wait_for(self._instances_up, seconds, "every Triton is up")
+
+    def _instances_up(self) -> bool:
+        states = [item["state"] for item in self.get_json("/api/v1/instances")["instances"]]
+        return bool(states) and set(states) == {"up"}
+
     def __enter__(self) -> Self:
         try:
             return self.start()
