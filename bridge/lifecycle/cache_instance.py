@@ -57,6 +57,15 @@ class ControlledInstance:
         """Triton names of the copies that placement put there and did not take off yet."""
         return self._held
 
+    @property
+    def found(self) -> Collection[str]:
+        """Triton names of copies that were there already when the instance came up."""
+        return self._controller.found
+
+    def keep(self, triton_name: str) -> None:
+        """That copy, which was found, may stay."""
+        self._held.add(triton_name)
+
     def share(self, room: Room) -> None:
         """Have what is pinned to the instance find its room in `room`."""
         self._controller.room = room

@@ -82,6 +82,8 @@ class Copies:
         self.stuck = StuckLoads(instance)
         self.removed: set[str] = set()
         """Names whose directory was taken out of the repository."""
+        self.found: set[str] = set()
+        """Names that served already when the server came up, and that nobody touched since then."""
         self._instance = instance
         self._repository = repository
         self._listener = listener
@@ -137,6 +139,7 @@ class Copies:
         """
         async with self._lock(name):
             self.loaded.discard(name)
+            self.found.discard(name)
             gone = self.server is None or await self._let_go(name, self.server)
             await self._in_thread(self._repository.remove, name)
             self.removed.add(name)
@@ -145,6 +148,7 @@ class Copies:
     async def reset(self, name: str) -> None:
         """A dead runner is never restarted by Triton and a load is a no-op: only unload and load help."""
         async with self._lock(name):
+            self.found.discard(name)
             try:
                 if self.server is not None:
                     await self.server.abandon(name)
@@ -153,12 +157,14 @@ class Copies:
 
     async def _load(self, servable: Placeable, warm_up: bool) -> None:
         name, server = servable.triton_name, self._require()
-        await self._write(servable)
+        changed = await self._write(servable)
         await self._deliver(name, self._limits.load_timeout)
-        with self.stuck.loading(name):
-            await self._while_up(server.load(name, self._limits.load_timeout))
-        if warm_up and isinstance(servable, Servable):
-            await self._warmed_up(servable, server)
+        if changed or name not in self.found:
+            with self.stuck.loading(name):
+                await self._while_up(server.load(name, self._limits.load_timeout))
+            if warm_up and isinstance(servable, Servable):
+                await self._warmed_up(servable, server)
+        self.found.discard(name)
         if server is self.server:
             self.loaded.add(name)
             self._listener.copy_loaded(self._instance, servable)
@@ -190,12 +196,12 @@ class Copies:
             await self._let_go(servable.triton_name, server)
             raise _warm_up_failure(error) from error
 
-    async def _write(self, servable: Placeable) -> None:
+    async def _write(self, servable: Placeable) -> bool:
         source, seconds = servable.source, self._limits.load_timeout
         self.removed.discard(servable.triton_name)
         try:
             async with asyncio.timeout(seconds):
-                await self._in_thread(servable.write, self._repository)
+                return bool(await self._in_thread(servable.write, self._repository))
         except TimeoutError as error:
             sentence = f"the repository did not take {source} within {seconds:g} s"
             raise LoadFailure(FailureKind.PLATFORM, Code.UNAVAILABLE, sentence) from error

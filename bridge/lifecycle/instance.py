@@ -110,6 +110,11 @@ class InstanceController:
         return self._copies.server
 
     @property
+    def found(self) -> Collection[str]:
+        """Triton names of this deployment's copies that served already when the instance came up."""
+        return self._copies.found
+
+    @property
     def reason(self) -> str:
         """Why the instance is down, empty when it is up."""
         return self._copies.down
@@ -168,7 +173,13 @@ class InstanceController:
         """One round: index, losses, suspects, missing copies, left-overs."""
         server = self._copies.server
         index = await self._index(server) if server is not None else None
-        if server is None or index is None or not await self._is_fit(server):
+        if server is None or index is None:
+            return
+        if not self.up:
+            self._copies.found = {
+                name for name, entry in index.items() if entry.state == "READY" and self._is_ours(name)
+            }
+        if not await self._is_fit(server):
             return
         self._find_losses(index)
         self._find_stuck_loads(index)

@@ -36,8 +36,12 @@ class Placeable(Protocol):
         """The memory that it takes if nobody there can be asked, 0 where the runner tells."""
         ...
 
-    def write(self, repository: ModelRepository) -> None:
-        """Put it into a repository. Raises OSError, TransferError, ConfigError."""
+    def write(self, repository: ModelRepository) -> bool:
+        """Put it into a repository; whether just that was not there already.
+
+        Raises OSError, TransferError, ConfigError.
+        """
+        ...
 
     def route(self, instances: tuple[str, ...]) -> Destination:
         """Where requests for it go while `instances` hold a loaded copy."""
@@ -72,9 +76,9 @@ class Servable:
         """Nothing: its runner tells what it takes."""
         return 0
 
-    def write(self, repository: ModelRepository) -> None:
-        """Put it into a repository. Raises OSError, TransferError, ConfigError."""
-        repository.write(self.triton_name, self.source, self.config)
+    def write(self, repository: ModelRepository) -> bool:
+        """Put it into a repository; whether just that was not there. Raises OSError, TransferError, ConfigError."""
+        return repository.write(self.triton_name, self.source, self.config).changed
 
     def __str__(self) -> str:
         return f"{{name: {self.model} version: {self.version}}}"

@@ -29,9 +29,9 @@ class TritonModel:
         """A guess by the size of its files."""
         return int(self.bytes * model_types.SIZE_FACTOR)
 
-    def write(self, repository: ModelRepository) -> None:
-        """Put it into a repository. Raises OSError, TransferError."""
-        repository.write_prepared(self.triton_name, self.source, self.prepared)
+    def write(self, repository: ModelRepository) -> bool:
+        """Put it into a repository; whether just that was not there. Raises OSError, TransferError."""
+        return repository.write_prepared(self.triton_name, self.source, self.prepared).changed
 
     def route(self, instances: tuple[str, ...]) -> V2Route:
         """The route while `instances` hold a loaded copy. What runs inside may have state."""

@@ -125,10 +125,19 @@ class ModelMesh:
         if instance not in self._instances:
             return
         if up:
+            self._restore(self._instances[instance])
             self.placement.instance_back(instance)
         else:
             self._instances[instance].lost()
             self.placement.instance_lost(instance)
+
+    def _restore(self, instance: ControlledInstance) -> None:
+        """Go on with the copies that outlived an earlier process of ours, those first that were used last."""
+        known = (self._catalog.by_triton_name(name) for name in instance.found)
+        found = sorted((one for one in known if one), key=lambda one: -self._catalog.last_used(one.model.id))
+        for registration in found:
+            if self.placement.restore(instance.name, registration.model.id):
+                instance.keep(registration.triton_name)
 
     def _removed(self, model_id: str) -> None:
         self.placement.remove(model_id)

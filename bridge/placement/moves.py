@@ -71,12 +71,6 @@ class Mover:
         self.evict(host, victims)
         self.pump(host)
 
-    def adopt(self, host: Host, entry: Entry) -> None:
-        """Count a copy that is loaded already."""
-        host.cache.entries[entry.model.id] = entry
-        self._serve(host, entry)
-        self._require().served(entry)
-
     def evict(self, host: Host, victims: Iterable[Entry]) -> None:
         """Take copies off that have to make room."""
         for victim in victims:

@@ -205,7 +205,7 @@ class Placement:
             self.moved(host)
 
     def instance_back(self, name: str) -> None:
-        """An instance is up again, and empty but for what `adopt` says."""
+        """An instance is up again, and empty but for what `restore` finds."""
         host = self._hosts.get(name)
         if host is not None:
             self._mover.pump(host)
@@ -218,19 +218,19 @@ class Placement:
         if host is not None and entry is not None:
             self._mover.lose(host, entry)
 
-    def adopt(self, name: str, model: Loadable, size: int) -> bool:
-        """Count a copy that the instance holds already, of `size` bytes (0: as predicted).
+    def restore(self, name: str, model_id: str) -> bool:
+        """Load a model on the instance that had a copy before, as long as there is room without evicting others.
 
-        False for one that is not wanted: of an unknown or an earlier registration, or without room.
+        Where the instance still has the copy, that takes no time. False for a model that is not registered any more,
+        or finds no room.
         """
         host = self._hosts[name]
-        current = self._catalog.get(model.id)
-        size = size or self._sizes.expected(model)
-        if current is None or current.key != model.key or model.id in host.cache.entries or size > host.cache.free:
+        model = self._catalog.get(model_id)
+        if model is None or model_id in host.cache.entries or self._sizes.expected(model) > host.cache.free:
             return False
-        now = self._clock.now()
-        entry = Entry(model, name, size, self.last_used(model.id), 0, now)
-        self._mover.adopt(host, entry)
+        last_used = self.last_used(model_id)
+        entry = Entry(model, name, self._sizes.expected(model), last_used, last_used, self._clock.now())
+        self._mover.place(host, entry, ())
         return True
 
     async def drain(self, name: str) -> tuple[str, ...]:

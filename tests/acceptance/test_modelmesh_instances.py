@@ -86,18 +86,23 @@ def test_a_killed_triton(server: BridgeServer, fleet: Fleet, client: OfficialCli
         assert client.predict(server.modelmesh, [0.0], name="e")["outputs"]["y"]["values"] == [1.0]
 
 
-def test_a_killed_bridge_takes_what_it_left_off(server: BridgeServer, fleet: Fleet) -> None:
+def test_what_a_killed_bridge_left_serves_on(server: BridgeServer, fleet: Fleet, client: OfficialClient) -> None:
     with ModelMeshClient(server.modelmesh) as mesh:
-        for id in ("a", "b"):
-            _home(mesh, id)
+        homes = {id: _home(mesh, id) for id in ("a", "b")}
+    loads = [_loads(triton) for triton in fleet.tritons]
+    assert sum(loads) == 2
     server.kill()
     assert sum(len(_ready(triton)) for triton in fleet.tritons) == 2
     server.start()
     server.wait_for_instances()
     with ModelMeshClient(server.modelmesh) as mesh:
-        home = _home(mesh, "a")
-        index = fleet.names.index(home)
-        wait_for(lambda: [len(_ready(triton)) for triton in fleet.tritons] == [1 - index, index], 20, "one is left")
+        wait_for(lambda: {mesh.model(id) for id in homes} == {"LOADED"}, 20, "both are back")
+        assert all(_locations(mesh, id) == [home] for id, home in homes.items())
+        for id in homes:
+            assert client.predict(server.modelmesh, [0.0], name=id)["outputs"]["y"]["values"] == [1.0]
+        assert [_loads(triton) for triton in fleet.tritons] == loads, "they were never taken off"
+        mesh("unregisterModel", modelId="a")
+        wait_for(lambda: sum(len(_ready(triton)) for triton in fleet.tritons) == 1, 20, "one is left")
 
 
 def _home(mesh: ModelMeshClient, id: str) -> str:
@@ -121,3 +126,8 @@ def _ready(triton: TritonServer) -> list[str]:
     """The registered models that a Triton has loaded."""
     index = triton.client().get_model_repository_index().models
     return [model.name for model in index if model.state == "READY" and model.name.startswith("mm.")]
+
+
+def _loads(triton: TritonServer) -> int:
+    """How many registered models were loaded there so far."""
+    return triton.log.read_text().count("successfully loaded 'mm.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -104,6 +105,27 @@ async def test_load_and_unload(place: Place) -> None:
     await place.instance.unload(place.model)
     assert not place.instance.held
     assert place.triton.states[place.content.triton_name] == "UNAVAILABLE"
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_a_copy_that_an_earlier_process_left(
+    place: Place, tmp_path: Path, executor: Executor, changed: bool
+) -> None:
+    await place.instance.load(place.model)
+    name = place.content.triton_name
+    after, triton = controller("one", tmp_path / "repository", Everything(), News(), executor)
+    triton.states[name] = "READY"
+    await after.look()
+    instance = ControlledInstance(after, lambda: 7)
+    assert set(instance.found) == {name}
+    if changed:
+        place.content.servable = replace(place.content.servable, config=place.content.servable.config + "\n")
+    instance.keep(name)
+    await instance.load(place.model)
+    assert triton.count("load", name) == int(changed), "what is there just so is not loaded again"
+    assert name in after.loaded
+    assert instance.held == {name}
+    await after.close()
 
 
 async def test_files_that_are_the_models_fault(place: Place) -> None:

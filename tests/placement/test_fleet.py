@@ -9,7 +9,7 @@ import pytest
 
 from bridge.errors import Code
 from bridge.placement.errors import InsufficientResources, PlacementLoadError
-from bridge.placement.model import Loadable, Status
+from bridge.placement.model import Status
 from bridge.placement.settings import HOUR, MINUTE, PlacementSettings
 from tests.placement.fakes import MIB, World, settle
 
@@ -180,29 +180,18 @@ async def test_a_pinned_servable_that_does_not_fit(make_world: MakeWorld) -> Non
     assert caught.value.message == "Insufficient resources to load servable {name: second version: 7}"
 
 
-@pytest.mark.parametrize(
-    ("model", "adopted"),
-    [
-        (Loadable("m", 1, "tensorflow"), True),
-        (Loadable("m", 0, "tensorflow"), False),
-        (Loadable("unknown", 1, "tensorflow"), False),
-    ],
-    ids=["current", "earlier-registration", "unknown"],
-)
-async def test_copies_found_at_start(make_world: MakeWorld, model: Loadable, adopted: bool) -> None:
+async def test_copies_that_an_instance_had_are_restored_as_far_as_there_is_room(make_world: MakeWorld) -> None:
     world = make_world(PLAIN)
-    instance = world.add()
-    world.catalog.register("m")
-    assert world.placement.adopt("a", model, 30 * MIB) is adopted
-    await world.load("m")
-    assert instance.loads == ([] if adopted else ["m"])
-
-
-async def test_adopted_copies_are_limited_by_the_room(make_world: MakeWorld) -> None:
-    world = make_world(PLAIN)
-    world.add(capacity=110 * MIB)
-    models = [world.catalog.register(f"m{number}") for number in range(3)]
-    assert [world.placement.adopt("a", model, 0) for model in models] == [True, True, False]
+    instance = world.add(capacity=140 * MIB)
+    for number in range(3):
+        world.catalog.register(f"m{number}")
+    await world.load("m0")
+    found = ["m0", "unknown", "m1", "m2"]
+    assert [world.placement.restore("a", model_id) for model_id in found] == [False, False, True, False]
+    assert world.states(["m0", "m1", "m2"]) == ["LOADED", "LOADING", "NOT_LOADED"]
+    await world.clock.advance(100)
+    assert world.states(["m0", "m1", "m2"]) == ["LOADED", "LOADED", "NOT_LOADED"]
+    assert instance.loads == ["m0", "m1"]
 
 
 async def test_copies_are_told_newest_first(make_world: MakeWorld) -> None:
