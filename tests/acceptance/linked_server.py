@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import bridge.app
+import bridge.control_parts
 from bridge.cli.main import main
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.serving.link import LinkServer
@@ -32,5 +32,5 @@ class LinkedControlPlane(ControlPlane):
 
 
 if __name__ == "__main__":
-    bridge.app.ControlPlane = LinkedControlPlane  # type: ignore[misc]
+    bridge.control_parts.ControlPlane = LinkedControlPlane  # type: ignore[misc]
     main()

@@ -1,0 +1,92 @@
+"""The registry as a server uses it: opened and migrated, on its thread, with the recorder of what is observed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from bridge import __version__
+from bridge.errors import InvalidArgument
+from bridge.lifecycle.configurator import STARTER
+from bridge.lifecycle.observations import Observations
+from bridge.lifecycle.recorder import Recorder
+from bridge.parts import Parts
+from bridge.registry import schema
+from bridge.registry.database import sqlite_url
+from bridge.registry.events import ServerStarted, ServerStopped
+from bridge.registry.records import Problem, Version
+from bridge.registry.registry import Registry
+from bridge.registry.thread import RegistryThread
+from bridge.serving.routes import VersionState
+from bridge.settings import Settings, describe
+from bridge.state_dir import StateDir
+
+logger = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 5.0
+
+
+class RegistryAccess:
+    """`served` are the versions that an earlier process left AVAILABLE, `problem_paths` what was wrong with models."""
+
+    def __init__(self, registry: Registry, thread: RegistryThread) -> None:
+        self.registry = registry
+        self.thread = thread
+        self.recorder = Recorder(thread.call)
+        self.observations = Observations(registry, self.recorder)
+        self.served: dict[str, set[int]] = {}
+        self.problem_paths: dict[str, list[str]] = {}
+
+    @classmethod
+    async def open(cls, settings: Settings, state: StateDir, parts: Parts) -> RegistryAccess:
+        """Open the database, end the life of an earlier process in it and begin a new one. Raises BridgeError."""
+        registry = await asyncio.to_thread(_open, settings, state)
+        parts.on_close_call(registry.close)
+        thread = RegistryThread()
+        parts.on_close_call(thread.close)
+        access = cls(registry, thread)
+        access.served = _served(await thread.call(registry.versions))
+        await thread.call(registry.end_of_process, STARTER)
+        await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
+        access.problem_paths = _problem_paths(await thread.call(registry.problems))
+        return access
+
+    async def record_end(self, cause: str) -> None:
+        """The last words in the history, if the database still listens."""
+        self.recorder.record(self.registry.end_of_process, STARTER)
+        self.recorder.record(self.registry.append, ServerStopped(cause), STARTER)
+        if not await self.recorder.flush(FLUSH_SECONDS):
+            logger.warning("the registry is away: the end of this server is not recorded")
+
+
+def _open(settings: Settings, state: StateDir) -> Registry:
+    url = settings.database_url or sqlite_url(state.database_path)
+    key = _audit_key(settings.audit_key_file) if settings.audit_key_file else None
+    schema.upgrade(url, migrate=settings.migrate, audit_key=key)
+    return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
+
+
+def _audit_key(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes().strip()
+    except OSError as error:
+        raise InvalidArgument(f"--audit_key_file={path} cannot be read: {error.strerror}") from error
+
+
+def _problem_paths(problems: Iterable[Problem]) -> dict[str, list[str]]:
+    paths: dict[str, list[str]] = {}
+    for problem in problems:
+        kind, _, model = problem.subject.partition(":")
+        if kind == "model":
+            paths.setdefault(model, []).append(problem.path)
+    return paths
+
+
+def _served(versions: Iterable[Version]) -> dict[str, set[int]]:
+    served: dict[str, set[int]] = {}
+    for version in versions:
+        if version.state == VersionState.AVAILABLE:
+            served.setdefault(version.model, set()).add(version.version)
+    return served
