@@ -214,6 +214,7 @@ def test_reflection(observed: Observed) -> None:
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
+            "inference.GRPCInferenceService",
             "tensorflow.serving.ModelService",
             "tensorflow.serving.PredictionService",
         ]
