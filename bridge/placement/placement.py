@@ -27,8 +27,6 @@ from bridge.placement.wishes import Ticket, Wishes
 
 logger = logging.getLogger(__name__)
 
-FIRST = asyncio.FIRST_COMPLETED
-
 
 class InstanceView(NamedTuple):
     """One instance as operators see it: sizes in bytes, `oldest_use_ms` milliseconds UTC, None without models."""
@@ -283,7 +281,8 @@ class Placement:
         limit = asyncio.ensure_future(self._clock.sleep(self.settings.room_wait_ms))
         try:
             while host.cache.leaving and not host.cache.has_memory_for(0) and not limit.done():
-                await asyncio.wait((limit, changed := asyncio.ensure_future(self._changed.wait())), return_when=FIRST)
+                changed = asyncio.ensure_future(self._changed.wait())
+                await asyncio.wait((limit, changed), return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
         finally:
             limit.cancel()

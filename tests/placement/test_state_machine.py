@@ -118,6 +118,11 @@ class PlacementMachine(RuleBasedStateMachine):
         else:
             failing.pop(model, None)
 
+    @rule(name=NAMES, model=MODELS)
+    def restore(self, name: str, model: str) -> None:
+        if self.world.instances[name].up:
+            self.run(self._act(lambda: self.world.placement.restore(name, model)))
+
     @rule(name=NAMES)
     def fail_an_unload(self, name: str) -> None:
         self.world.instances[name].unload_errors.append(BridgeError("away", Code.UNAVAILABLE))
