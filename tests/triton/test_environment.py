@@ -23,7 +23,7 @@ LIBRARIES = Path("/state/lib")
         ({"LD_LIBRARY_PATH": "/nvidia/lib64:"}, {"LD_LIBRARY_PATH": "/state/lib:/nvidia/lib64"}),
         ({"MALLOC_ARENA_MAX": "1"}, {"MALLOC_ARENA_MAX": "1"}),
         ({"TF_CPP_MIN_LOG_LEVEL": "0"}, {"TF_CPP_MIN_LOG_LEVEL": "0"}),
-        ({"TF_NUM_INTEROP_THREADS": "2", "HOME": "/home/b"}, {"TF_NUM_INTEROP_THREADS": "2", "HOME": "/home/b"}),
+        ({"TF_NUM_INTEROP_THREADS": "2", "HOME": "/var/b"}, {"TF_NUM_INTEROP_THREADS": "2", "HOME": "/var/b"}),
         ({"CUDA_VISIBLE_DEVICES": "1"}, {"CUDA_VISIBLE_DEVICES": "1"}),
         ({}, {"CUDA_VISIBLE_DEVICES": None}),
         ({"PYTHONPATH": "/x", "VIRTUAL_ENV": "/y"}, {"PYTHONPATH": None, "VIRTUAL_ENV": None}),
