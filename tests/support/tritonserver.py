@@ -36,6 +36,7 @@ from model_repo_sync import triton_config
 from model_repo_sync.runner.tensorflow_engine.dtypes import DTYPES
 from model_repo_sync.saved_model import read_saved_model
 from model_repo_sync.triton_config import RunnerOptions
+from tests.support import processes
 
 RUNNER = Path(__file__).resolve().parents[2] / "model_repo_sync" / "runner"
 
@@ -204,6 +205,9 @@ class TritonServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        # A stub that was locked out of its shared memory by a kill outlives its Triton; its command names our prefix.
+        for stub in processes.naming(self.shm_prefix):
+            stub.kill()
         for leftover in Path("/dev/shm").glob(f"{self.shm_prefix}*"):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self.directory, ignore_errors=True)
