@@ -39,6 +39,7 @@ class Fleet:
     def restart(self, number: int) -> None:
         """Start a killed one where it was."""
         killed = self.tritons[number]
+        killed.stop()
         ports = (killed.grpc_port, killed.http_port)
         self.tritons[number] = TritonServer.start(self._backends, self._repositories[number], ports=ports)
 
