@@ -9,6 +9,7 @@ from time import perf_counter
 
 import grpc
 
+from bridge.access.identity import Credentials, Identity
 from bridge.errors import BridgeError, Code
 from bridge.telemetry.observers import RequestObserver, unobserved
 
@@ -20,13 +21,21 @@ class Caller:
     """Who calls and how long they wait: `timeout` is the client's remaining time in seconds, None without a deadline.
 
     `peer` is gRPC's name of the other end; `entries` are all of the call's metadata in their order, `metadata` holds
-    the text entries by lower-case key, the last of each.
+    the text entries by lower-case key, the last of each. `subject` is that of the client certificate which TLS
+    verified, empty without one; `identity` is who that is, once a gate has looked.
     """
 
     timeout: float | None = None
     peer: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     entries: Sequence[tuple[str, str | bytes]] = ()
+    subject: str = ""
+    identity: Identity | None = None
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the caller shows of who they are."""
+        return Credentials(self.metadata.get("authorization", ""), self.subject, self.peer)
 
 
 Rpc = Callable[[bytes, Caller], Awaitable[bytes]]
