@@ -15,22 +15,20 @@ from bridge.control_parts import ControlParts
 from bridge.errors import Internal
 from bridge.executors import Executors
 from bridge.inputs import Inputs
-from bridge.instances import Instances, start_embedded
-from bridge.lifecycle.configurator import Configurator
+from bridge.instances import start_embedded
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.first_load import wait_for_models
-from bridge.lifecycle.operations import Operations
 from bridge.memory import keep_large_buffers_apart
 from bridge.modelmesh import static_models
 from bridge.modelmesh.mesh import ModelMesh
 from bridge.modelmesh.mesh_metrics import MeshMetrics
-from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.parts import Parts
 from bridge.port_parts import PortParts
 from bridge.registry_access import RegistryAccess
 from bridge.request_parts import connected_view, meters, request_path
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
+from bridge.term import Term
 from bridge.tfserving.metrics import ServingMetrics
 
 logger = logging.getLogger(__name__)
@@ -91,55 +89,31 @@ class Application:
         serving, mesh_metrics = ServingMetrics(), _mesh_metrics(inputs)
 
         control = ControlParts(inputs, self._state, access, self._executors)
-        plane = control.control_plane(serving)
+        mirrors = await ports.agents(access.registry.deployment_id, self._executors)
+        term = Term(inputs, control, access, mirrors, serving, mesh_metrics)
+        plane, mesh = term.plane, term.mesh
         view = connected_view(plane)
-        mesh = control.model_mesh(plane, mesh_metrics)
-        if mesh is not None:
-            plane.host(mesh)
-        deployment = access.registry.deployment_id
-        mirrors = await ports.agents(deployment, self._executors)
-        warm_up = control.warm_up(serving)
-        instances = Instances(
-            self._settings, plane, access.observations, deployment, self._executors.loads, warm_up, mirrors
-        )
-        if triton is None:
-            instances.add_remote()
-        else:
-            self._parts.spawn(instances.add_embedded(triton).run(), "embedded Triton")
+        term.add_instances(triton, self._parts)
 
         gauges = meters(plane, access, serving, mesh_metrics, mesh)
         path = request_path(inputs, view, plane, gauges, self._parts, mesh=mesh)
-        configurator = await self._start_control(access, plane, mesh, instances)
+        self._parts.spawn(access.recorder.run(), "recorder")
+        self._parts.on_close(lambda: access.record_end(self._cause))
+        await term.start(self._parts)
         bound = await ports.admin(
-            Operations(access.registry, access.thread, plane),
-            ModelMeshOperations(access.registry, access.thread, mesh.manager if mesh is not None else None),
+            term.operations(),
+            term.modelmesh_operations(),
             Health(plane, access.registry, access.thread),
             gauges.own,
         )
         self._state.write_server(bound)
         if not await self._load_first(inputs, plane, mesh):
             return
-        bound |= await ports.clients(path, configurator, gauges, rest_optional=self._models_first)
+        bound |= await ports.clients(path, term.configurator, gauges, rest_optional=self._models_first)
         if mesh is not None:
             bound |= await ports.modelmesh(mesh, path, gauges)
         self._state.write_server(bound)
         self._parts.spawn(self._announce(plane, bound), "announcement")
-
-    async def _start_control(
-        self, access: RegistryAccess, plane: ControlPlane, mesh: ModelMesh | None, instances: Instances
-    ) -> Configurator:
-        """Begin to look after models and instances, and make the configuration of this start the wanted one."""
-        self._parts.spawn(access.recorder.run(), "recorder")
-        self._parts.on_close(lambda: access.record_end(self._cause))
-        if mesh is not None:
-            await mesh.start(instances.cache_instances())
-            self._parts.on_close(mesh.close)
-        plane.start()
-        self._parts.on_close(plane.stop)
-        configurator = Configurator(self._settings, access.registry, access.thread, plane)
-        await configurator.start()
-        self._parts.spawn(configurator.poll(), "configuration file")
-        return configurator
 
     async def _load_first(self, inputs: Inputs, plane: ControlPlane, mesh: ModelMesh | None) -> bool:
         """Load what has to serve before clients' ports open; False if this server has to stop meanwhile."""

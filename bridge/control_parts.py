@@ -23,7 +23,11 @@ from bridge.modelmesh.mesh import ModelMesh
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.placement.settings import PlacementSettings
 from bridge.registry_access import RegistryAccess
+from bridge.request_parts import Meters
+from bridge.serving.control import RoutesView
 from bridge.state_dir import StateDir
+from bridge.telemetry.metrics import Metrics
+from bridge.telemetry.state import StateCollector
 from bridge.tfserving.metrics import ServingMetrics
 from model_repo_sync.source_cache import SourceCache
 from model_repo_sync.storage import Storage, StorageOptions
@@ -37,13 +41,13 @@ class ControlParts:
         self._settings = inputs.settings
         self._state = state
         self._access = access
-        self._executors = executors
+        self.executors = executors
         self._deployment = access.registry.deployment_id
 
     def control_plane(self, metrics: ServingMetrics) -> ControlPlane:
         """The control plane, which knows what an earlier process left. `metrics` hear of loads."""
         access = self._access
-        downloads = Downloads(SourceCache(self._beside_repository("sources")), self._executors.stores)
+        downloads = Downloads(SourceCache(self._beside_repository("sources")), self.executors.stores)
         plane = ControlPlane(
             self._deployment,
             Fleet(),
@@ -51,7 +55,7 @@ class ControlParts:
             RouterLeases(self._settings.router_lease_seconds),
             access.observations,
             source_config.rules(self._settings),
-            self._executors.scans,
+            self.executors.scans,
             downloads,
             transition.RULES[self._settings.transition_policy],
         )
@@ -66,7 +70,7 @@ class ControlParts:
         if not bundle.warmup:
             return no_warm_up
         return Warmup(
-            self._executors.loads,
+            self.executors.loads,
             metrics.warmed,
             iterations=bundle.warmup_iterations,
             check_method_names=self._settings.enable_signature_method_name_check,
@@ -86,7 +90,7 @@ class ControlParts:
             plane.publisher,
             plane.leases,
             prepare,
-            self._executors.storages,
+            self.executors.storages,
             self._placement(),
             metrics,
         )
@@ -96,7 +100,7 @@ class ControlParts:
         return Loader(
             preparer(self._deployment, runner_options(self._settings, bundle), bundle.tags),
             fleet,
-            self._executors.loads,
+            self.executors.loads,
             max_retries=self._settings.max_num_load_retries,
             retry_interval=self._settings.load_retry_interval,
             downloads=downloads,
@@ -131,3 +135,25 @@ class ControlParts:
         """Downloads lie on the file system of the model repository, so that they can be linked into it."""
         remote = next(iter(self._settings.triton_repository), "").partition("=")[0]
         return Path(remote, f".{kind}", self._deployment) if remote else self._state.path / kind
+
+
+def connected_view(plane: ControlPlane) -> RoutesView:
+    """The view of the router in this process; snapshots and losses go one way, what drained the other."""
+    view = RoutesView()
+    plane.leases.enlist(view.router, permanent=True)
+    plane.publisher.subscribe(view.publish)
+    plane.on_lost(view.lose)
+    view.connect(plane.drained)
+    return view
+
+
+def meters(
+    plane: ControlPlane,
+    access: RegistryAccess,
+    serving: ServingMetrics,
+    mesh_metrics: MeshMetrics,
+    mesh: ModelMesh | None,
+) -> Meters:
+    """The metrics; ModelMesh's are shown where ModelMesh is on."""
+    shown = [mesh_metrics] if mesh is not None else []
+    return Meters(Metrics(StateCollector(plane, access.recorder, access.registry), *shown), serving, mesh_metrics)
