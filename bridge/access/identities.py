@@ -1,0 +1,76 @@
+"""Finds out who calls, by the entries of a file that may change while the server runs."""
+
+from __future__ import annotations
+
+import hmac
+
+from bridge.access.entries import Entries, Entry, digest, utc
+from bridge.access.identity import Credentials, Identity, Kind
+from bridge.clock import Clock
+from bridge.errors import BridgeError, Code
+
+BEARER = "bearer"
+
+
+class Unauthenticated(BridgeError):
+    """The credentials prove nothing. `identity` is whom they named all the same, such as an expired token's."""
+
+    code = Code.UNAUTHENTICATED
+
+    def __init__(self, message: str, identity: Identity) -> None:
+        super().__init__(message)
+        self.identity = identity
+
+
+class Identities:
+    """Who is known, until `entries` are replaced by others."""
+
+    def __init__(self, clock: Clock, entries: Entries | None = None) -> None:
+        self.entries = entries or Entries()
+        self._clock = clock
+
+    def identify(self, credentials: Credentials) -> Identity:
+        """Who that is and what it entitles to.
+
+        A certificate and a token count together; the certificate gives the name. Raises Unauthenticated for a token
+        that is unknown or expired, and for a certificate whose entry expired.
+        """
+        by_subject = self._certificate(credentials)
+        if not credentials.authorization:
+            return by_subject
+        by_token = self._token(credentials)
+        if by_subject.kind is Kind.PEER:
+            return by_token
+        return Identity(by_subject.name, Kind.CERTIFICATE, by_subject.scopes | by_token.scopes)
+
+    def recognise(self, credentials: Credentials) -> Identity:
+        """Who that is, where nothing depends on it: what proves nothing is passed over."""
+        try:
+            return self.identify(credentials)
+        except Unauthenticated:
+            return credentials.unproven()
+
+    def _certificate(self, credentials: Credentials) -> Identity:
+        entry = self.entries.subjects.get(credentials.subject) if credentials.subject else None
+        if entry is None:
+            return credentials.unproven()
+        self._check_expiry(entry, credentials.unproven(), "certificate")
+        return Identity(entry.name, Kind.CERTIFICATE, entry.scopes)
+
+    def _token(self, credentials: Credentials) -> Identity:
+        scheme, _, token = credentials.authorization.strip().partition(" ")
+        if scheme.lower() != BEARER or not token:
+            raise Unauthenticated("The authorization is not of the form 'Bearer TOKEN'.", credentials.unproven())
+        presented = digest(token.strip())
+        entry = self.entries.tokens.get(presented)
+        # The lookup compares digests, whose bytes a caller cannot choose; this leaves no time to measure in any case.
+        if entry is None or not hmac.compare_digest(entry.digest, presented):
+            raise Unauthenticated("The bearer token is not one that this server knows.", credentials.unproven())
+        identity = Identity(entry.name, Kind.TOKEN, entry.scopes)
+        self._check_expiry(entry, identity, "token")
+        return identity
+
+    def _check_expiry(self, entry: Entry, identity: Identity, what: str) -> None:
+        if entry.expires is not None and self._clock.now() >= entry.expires:
+            message = f"The {what} of '{entry.name}' expired at {utc(entry.expires)}."
+            raise Unauthenticated(message, Identity(identity.name, identity.kind))
