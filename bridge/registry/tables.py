@@ -33,9 +33,13 @@ meta = Table(
     Column("deployment_id", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("last_generation", BigInteger, nullable=False, server_default="0"),
+    Column("epoch", BigInteger, nullable=False, server_default="1"),
     CheckConstraint("id = 1", name="one_row"),
 )
-"""`last_generation` is that of the model registered last, whether it is still there or not."""
+"""`last_generation` is that of the model registered last, whether it is still there or not.
+
+`epoch` counts the beginnings of this history: one, and one for each time that it was restored or imported.
+"""
 
 models = Table(
     "models",
@@ -191,7 +195,29 @@ events = Table(
     Index("ix_events_action", "action", "seq"),
     Index("ix_events_actor", "actor", "seq"),
 )
-"""Append-only: triggers of the migration refuse every other change."""
+"""Append-only: `bridge.registry.guards` refuse every other change, but to delete what an archive holds."""
+
+archives = Table(
+    "archives",
+    metadata,
+    Column("sealed_upto", BigInteger, primary_key=True, autoincrement=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("mac", Text),
+    Column("file", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("archived_at", BigInteger, nullable=False),
+)
+"""Append-only: events from `first_seq` to `sealed_upto` are in `file`. `at`, `hash` and `mac` are those of the last."""
+
+kept_events = Table(
+    "kept_events",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("previous_hash", Text, nullable=False),
+)
+"""Archived events that stay in `events`, for what is asked of later times; each with the hash before it."""
 
 leases = Table(
     "leases",
