@@ -11,7 +11,7 @@ from typing import Any
 
 from bridge import inputs as server_inputs
 from bridge.console.health import Health
-from bridge.control_parts import ControlParts
+from bridge.control_parts import ControlParts, connected_view, meters
 from bridge.errors import Internal
 from bridge.executors import Executors
 from bridge.inputs import Inputs
@@ -25,7 +25,7 @@ from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.parts import Parts
 from bridge.port_parts import PortParts
 from bridge.registry_access import RegistryAccess
-from bridge.request_parts import connected_view, meters, request_path
+from bridge.request_parts import request_path
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
 from bridge.term import Term
@@ -96,7 +96,7 @@ class Application:
         term.add_instances(triton, self._parts)
 
         gauges = meters(plane, access, serving, mesh_metrics, mesh)
-        path = request_path(inputs, view, plane, gauges, self._parts, mesh=mesh)
+        path = request_path(inputs, view, plane, gauges, self._parts)
         self._parts.spawn(access.recorder.run(), "recorder")
         self._parts.on_close(lambda: access.record_end(self._cause))
         await term.start(self._parts)
