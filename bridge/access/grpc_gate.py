@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from bridge.access import methods
 from bridge.access.gate import Gate
 from bridge.access.identity import Scope
-from bridge.tfserving.rpc import Caller, Rpc
+from bridge.tfserving.rpc import Caller, Rpc, Service, Services, StreamRpc
 
 
-def guarded(gate: Gate, service: str, rpcs: Mapping[str, Rpc]) -> Mapping[str, Rpc]:
-    """`rpcs` of `service` behind `gate`. Those that need nothing are left as they are; those that change something
-    learn who calls also where that is not asked for."""
-    return {name: _guarded(gate, f"{service}/{name}", rpc) for name, rpc in rpcs.items()}
+def guarded(gate: Gate, services: Services) -> Services:
+    """`services` behind `gate`. What needs nothing is left as it is; what changes something learns who calls also
+    where no scope is asked for."""
+    return {name: _service(gate, name, service) for name, service in services.items()}
 
 
-def needed(gate: Gate, method: str) -> Scope | None:
-    """The scope that `gate` asks for `method`, None for a call that passes."""
-    scope = methods.GRPC.get(method, methods.UNLISTED)
-    return scope if gate.requires(scope) else None
+def _service(gate: Gate, name: str, service: Service) -> Service:
+    return Service(
+        {method: _unary(gate, f"{name}/{method}", rpc) for method, rpc in service.unary.items()},
+        {method: _stream(gate, f"{name}/{method}", rpc) for method, rpc in service.streams.items()},
+    )
 
 
-def _guarded(gate: Gate, method: str, rpc: Rpc) -> Rpc:
+def _unary(gate: Gate, method: str, rpc: Rpc) -> Rpc:
     scope = methods.GRPC.get(method, methods.UNLISTED)
     if scope is Scope.MANAGE:
         return _identified(gate, method, rpc)
@@ -43,3 +44,22 @@ def _identified(gate: Gate, method: str, rpc: Rpc) -> Rpc:
         return await rpc(request, replace(caller, identity=identity))
 
     return identified
+
+
+def _stream(gate: Gate, method: str, rpc: StreamRpc) -> StreamRpc:
+    """Looks at the beginning and at each request: a stream must not outlive its token."""
+    scope = methods.GRPC.get(method, methods.UNLISTED)
+    if not gate.requires(scope):
+        return rpc
+
+    async def admitted(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        gate.admit(method, scope, caller.credentials, caller.metadata)
+        async for response in rpc(_watched(requests, caller), caller):
+            yield response
+
+    async def _watched(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        async for request in requests:
+            gate.admit(method, scope, caller.credentials, caller.metadata)
+            yield request
+
+    return admitted
