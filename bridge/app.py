@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from bridge import inputs as server_inputs
+from bridge.client_parts import ClientParts
 from bridge.console.health import Health
 from bridge.control_parts import ControlParts, connected_view, meters
 from bridge.errors import Internal
@@ -18,6 +19,7 @@ from bridge.inputs import Inputs
 from bridge.instances import start_embedded
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.first_load import wait_for_models
+from bridge.management import management
 from bridge.memory import keep_large_buffers_apart
 from bridge.modelmesh import static_models
 from bridge.modelmesh.mesh import ModelMesh
@@ -96,7 +98,7 @@ class Application:
         term.add_instances(triton, self._parts)
 
         gauges = meters(plane, access, serving, mesh_metrics, mesh)
-        path = request_path(inputs, view, plane, gauges, self._parts)
+        path = request_path(inputs.clients, view, plane, gauges, self._parts)
         self._parts.spawn(access.recorder.run(), "recorder")
         self._parts.on_close(lambda: access.record_end(self._cause))
         await term.start(self._parts)
@@ -109,9 +111,12 @@ class Application:
         self._state.write_server(bound)
         if not await self._load_first(inputs, plane, mesh):
             return
-        bound |= await ports.clients(path, term.configurator, gauges, rest_optional=self._models_first)
+        managing = management(inputs, term.configurator, mesh, path, gauges)
+        clients = ClientParts(inputs.clients, self._parts, path, gauges, managing)
+        bound |= await clients.tf_serving(rest_optional=self._models_first)
         if mesh is not None:
-            bound |= await ports.modelmesh(mesh, path, gauges)
+            bound |= await clients.modelmesh()
+            bound |= await ports.mesh_metrics(gauges.own)
         self._state.write_server(bound)
         self._parts.spawn(self._announce(plane, bound), "announcement")
 

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import grpc
-
+from bridge.client_inputs import ClientInputs
 from bridge.client_ports import channel_arguments
 from bridge.modelmesh import environment, static_models, type_constraints
 from bridge.modelmesh.environment import MeshEnvironment, MetricsOptions
@@ -40,11 +39,18 @@ class Inputs:
     def mesh_metrics(self) -> MetricsOptions:
         return self.mesh.metrics or MetricsOptions()
 
-    def grpc_credentials(self, tls: ServerTls | None) -> grpc.ServerCredentials | None:
-        """How a gRPC port authenticates itself; None for clear text."""
-        if self.settings.use_alts_credentials:
-            return grpc.alts_server_credentials()
-        return tls.grpc_credentials() if tls else None
+    @property
+    def clients(self) -> ClientInputs:
+        """The part that the ports of clients need."""
+        return ClientInputs(
+            settings=self.settings,
+            tags=tuple(self.bundle.tags),
+            tls=self.tls,
+            mesh_tls=self.mesh.tls or self.tls,
+            channel_arguments=self.channel_arguments,
+            page_path=self.page_path,
+            mesh_metrics=self.mesh_metrics,
+        )
 
 
 def read(settings: Settings, variables: Mapping[str, str]) -> Inputs:

@@ -1,14 +1,12 @@
-"""The ports of a server, opened one kind after the other; each closes with the server."""
+"""The ports of operators and agents, opened one kind after the other; each closes with the server."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import grpc
-
 from bridge.agents.app import agent_app
 from bridge.agents.mirrors import Mirrors
-from bridge.client_ports import EVERYWHERE, ClientPorts
+from bridge.client_ports import EVERYWHERE
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
 from bridge.console.hosts import is_loopback
@@ -16,29 +14,11 @@ from bridge.errors import InvalidArgument
 from bridge.executors import Executors
 from bridge.http_server import HttpServer
 from bridge.inputs import Inputs
-from bridge.lifecycle.configurator import Configurator
 from bridge.lifecycle.operations import Operations
-from bridge.modelmesh import service as model_mesh
-from bridge.modelmesh.mesh import ModelMesh
 from bridge.modelmesh.operations import ModelMeshOperations
-from bridge.modelmesh.request_meter import RequestMeter
-from bridge.modelmesh.service import ModelMeshService
 from bridge.parts import Parts
-from bridge.request_parts import Meters, RequestPath
-from bridge.serving.addressing import MODELMESH
-from bridge.telemetry import grpc_health
-from bridge.telemetry.grpc_health import HealthService
 from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.metrics_port import metrics_server
-from bridge.tfserving.batching_metrics import BatchingMetrics
-from bridge.tfserving.grpc_server import GrpcServer
-from bridge.tfserving.metrics_page import MetricsPage
-from bridge.tfserving.reload import reloader
-from bridge.tfserving.rest_server import RestServer
-from bridge.tfserving.rpc import unary
-
-HEALTH_NAMES = ("", "ModelService", "PredictionService")
-"""TF Serving's, which are not the full names of its services."""
 
 
 class PortParts:
@@ -72,74 +52,15 @@ class PortParts:
         self._parts.on_close(lambda: server.stop(1.0))
         return {"admin": port}
 
-    async def clients(
-        self, path: RequestPath, configurator: Configurator, meters: Meters, *, rest_optional: bool
-    ) -> dict[str, int]:
-        """The ports of TF Serving clients."""
-        health = HealthService(HEALTH_NAMES)
-        ports = ClientPorts(
-            self._settings,
-            self._grpc(path, configurator, meters, health),
-            self._rest(path, meters),
-            rest_optional=rest_optional,
-        )
-        self._parts.on_close(lambda: ports.close(self._settings.drain_seconds))
-        self._parts.on_close_call(health.shut_down)
-        return await ports.open()
-
-    async def modelmesh(self, mesh: ModelMesh, path: RequestPath, meters: Meters) -> dict[str, int]:
-        """ModelMesh's port, and that of its metrics where MM_METRICS asks for one."""
-        inputs, settings, observe = self._inputs, self._settings, meters.own.requests("modelmesh")
-        service = ModelMeshService(mesh.manager, settings.modelmesh_default_vmodel_owner)
-        rpcs = {name: unary(rpc, name, observe) for name, rpc in service.rpcs().items()}
-        server = GrpcServer(
-            path.core,
-            as_content=settings.enable_serialization_as_tensor_content,
-            credentials=inputs.grpc_credentials(inputs.mesh.tls or inputs.tls),
-            addressing=MODELMESH,
-            handlers={model_mesh.SERVICE: grpc.method_handlers_generic_handler(model_mesh.SERVICE, rpcs)},
-            arguments=inputs.channel_arguments,
-            interceptors=[RequestMeter(meters.mesh, path.view, full_names=inputs.mesh_metrics.full_names)],
-            observe=observe,
-        )
-        port = await server.start(f"{EVERYWHERE}:{settings.modelmesh_port}")
-        self._parts.on_close(lambda: server.stop(settings.drain_seconds))
-        return {"modelmesh": port, **await self._mesh_metrics(meters)}
-
-    async def _mesh_metrics(self, meters: Meters) -> dict[str, int]:
+    async def mesh_metrics(self, metrics: Metrics) -> dict[str, int]:
+        """The port of ModelMesh's metrics where MM_METRICS asks for one."""
         options = self._inputs.mesh.metrics
         if options is None:
             return {}
-        server = metrics_server(meters.own, https=options.https)
+        server = metrics_server(metrics, https=options.https)
         port = await server.start(EVERYWHERE, options.port)
         self._parts.on_close(lambda: server.stop(1.0))
         return {"metrics": port}
-
-    def _grpc(self, path: RequestPath, configurator: Configurator, meters: Meters, health: HealthService) -> GrpcServer:
-        inputs, settings = self._inputs, self._settings
-        return GrpcServer(
-            path.core,
-            reload=reloader(configurator),
-            metric=meters.serving.first_value,
-            as_content=settings.enable_serialization_as_tensor_content,
-            credentials=inputs.grpc_credentials(inputs.tls),
-            handlers={grpc_health.SERVICE: health.handler()} if settings.enable_grpc_healthcheck_service else {},
-            arguments=inputs.channel_arguments,
-            observe=meters.own.requests("grpc"),
-        )
-
-    def _rest(self, path: RequestPath, meters: Meters) -> RestServer:
-        inputs, settings = self._inputs, self._settings
-        batches = BatchingMetrics(path.runners if inputs.bundle.batching else None, meters.serving)
-        return RestServer(
-            path.core,
-            timeout_in_ms=settings.rest_api_timeout_in_ms,
-            threads=settings.rest_api_num_threads,
-            cors=settings.rest_api_enable_cors_support,
-            tls=inputs.tls.ssl_context() if inputs.tls else None,
-            page=MetricsPage(inputs.page_path, batches.page) if inputs.page_path else None,
-            observe=meters.own.requests("rest"),
-        )
 
 
 def _token(path: str) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from bridge.inputs import Inputs
-from bridge.lifecycle.control_plane import ControlPlane
-from bridge.modelmesh.mesh import ModelMesh
+from bridge.client_inputs import ClientInputs
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.modelmesh.request_meter import RunMeter
 from bridge.parts import Parts
-from bridge.registry_access import RegistryAccess
-from bridge.serving.control import RoutesView
+from bridge.serving.control import Control, RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observers
@@ -21,7 +18,6 @@ from bridge.settings import Settings
 from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.record_files import RecordFiles
 from bridge.telemetry.request_log import RequestLog
-from bridge.telemetry.state import StateCollector
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.triton.leg import open_leg
 from bridge.triton.metered_leg import MeteredLeg
@@ -45,40 +41,16 @@ class RequestPath:
     runners: Runners
 
 
-def connected_view(plane: ControlPlane) -> RoutesView:
-    """The view of the router in this process; snapshots and losses go one way, what drained the other."""
-    view = RoutesView()
-    plane.leases.enlist(view.router, permanent=True)
-    plane.publisher.subscribe(view.publish)
-    plane.on_lost(view.lose)
-    view.connect(plane.drained)
-    return view
-
-
-def meters(
-    plane: ControlPlane,
-    access: RegistryAccess,
-    serving: ServingMetrics,
-    mesh_metrics: MeshMetrics,
-    mesh: ModelMesh | None,
-) -> Meters:
-    """The metrics; ModelMesh's are shown where ModelMesh is on."""
-    shown = [mesh_metrics] if mesh is not None else []
-    return Meters(Metrics(StateCollector(plane, access.recorder, access.registry), *shown), serving, mesh_metrics)
-
-
-def request_path(
-    inputs: Inputs, view: RoutesView, plane: ControlPlane, meters: Meters, parts: Parts, *, mesh: ModelMesh | None
-) -> RequestPath:
+def request_path(inputs: ClientInputs, view: RoutesView, control: Control, meters: Meters, parts: Parts) -> RequestPath:
     """The request path, started."""
     settings = inputs.settings
     files = RecordFiles(settings.request_log_file_bytes)
     parts.on_close(lambda: asyncio.to_thread(files.close))
-    log = RequestLog(view, files, inputs.bundle.tags, meters.serving.logged)
-    runs = [RunMeter(meters.mesh, view)] if mesh is not None else []
+    log = RequestLog(view, files, inputs.tags, meters.serving.logged)
+    runs = [RunMeter(meters.mesh, view)] if settings.modelmesh_port else []
     limit = settings.triton_http_body_limit
     legs = LegPool(lambda route: MeteredLeg(open_leg(route, limit), meters.own.triton_calls(route.name)))
-    core = InferenceCore(view, legs, plane, _times(settings), Observers([meters.serving, log, *runs]))
+    core = InferenceCore(view, legs, control, _times(settings), Observers([meters.serving, log, *runs]))
     core.start()
     parts.on_close(core.close)
     return RequestPath(core, view, Runners(view, legs))

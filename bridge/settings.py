@@ -29,6 +29,11 @@ class Settings:
     admin_port: int = setting(8502, "port of the admin API, /livez, /readyz and /metrics; 0 turns it off")
     admin_address: str = setting("127.0.0.1", "address that the admin port binds to")
     grpc_socket_path: str = setting("", "path of a Unix socket on which gRPC is served as well")
+    grpc_server: str = setting(
+        "auto",
+        "what serves gRPC: the fast server where it is built and can do what is asked for, or always one of the two",
+        choices=("auto", "native", "grpcio"),
+    )
     grpc_channel_arguments: str = setting("", "KEY=VALUE,… handed to the gRPC server as channel arguments")
     rest_api_num_threads: int = setting(4, "threads that convert REST bodies past 1 MiB; smaller ones need none")
     rest_api_timeout_in_ms: int = setting(30_000, "deadline of a REST inference call; 0 or less means none")

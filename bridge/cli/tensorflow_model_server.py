@@ -71,8 +71,8 @@ def _serve(given: Mapping[str, Value]) -> None:
 
     from bridge.app import Application
     from bridge.state_dir import StateDir
-    from bridge.tfserving.grpc_server import GrpcBindError
     from bridge.tfserving.start_check import check
+    from bridge.transport.server import GrpcBindError
 
     settings = flag_table.settings(given)
     logs.configure(settings.log_level)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import grpc
 from tritonclient.grpc import service_pb2
 
 from bridge.codec.model_spec import ModelSpec
@@ -20,7 +19,7 @@ from bridge.serving.addressing import TF_SERVING, Addressing
 from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.messages import parse
-from bridge.tfserving.rpc import Caller, Rpc, unary
+from bridge.tfserving.rpc import Caller, Rpc, Service, answered, unmeasured
 
 SERVICE = "inference.GRPCInferenceService"
 
@@ -49,13 +48,10 @@ class GrpcInferenceService:
         self._inference = V2Inference(core)
         self._addressing = addressing
 
-    def handler(
-        self, observe: RequestObserver = unobserved, used: Callable[[int], None] = lambda size: None
-    ) -> grpc.GenericRpcHandler:
-        """The service, to be added to a server. `observe` and `used` as in `bridge.tfserving.rpc.unary`."""
-        handlers = {name: unary(rpc, name, observe, used) for name, rpc in self.rpcs().items()}
-        handlers["ModelStreamInfer"] = Stream(self._stream_infer, observe, used).handler()
-        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+    def service(self, observe: RequestObserver = unobserved, used: Callable[[int], None] = unmeasured) -> Service:
+        """The service, to be added to a server. `observe` and `used` as in `bridge.tfserving.rpc.answered`."""
+        unary = {name: answered(rpc, name, observe, used) for name, rpc in self.rpcs().items()}
+        return Service(unary, {"ModelStreamInfer": Stream(self._stream_infer, observe, used).responses})
 
     def rpcs(self) -> Mapping[str, Rpc]:
         """The unary RPCs."""

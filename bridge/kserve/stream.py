@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from time import perf_counter
+from dataclasses import replace
+from time import monotonic, perf_counter
 from typing import Any
 
-import grpc
 from tritonclient.grpc import service_pb2
 
 from bridge.errors import BridgeError, Code
@@ -21,7 +21,7 @@ from bridge.kserve.forwarding import Relay
 from bridge.kserve.inference import sequence
 from bridge.kserve.messages import InferRequest, InferResponse, infer_request
 from bridge.telemetry.observers import RequestObserver
-from bridge.tfserving.rpc import Caller, caller_of
+from bridge.tfserving.rpc import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,6 @@ NAME = "ModelStreamInfer"
 
 Infer = Callable[[InferRequest, Caller, Relay], Awaitable[InferResponse | None]]
 """Answers one request: `V2Inference.stream` for a caller."""
-Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class Stream:
@@ -48,18 +47,18 @@ class Stream:
         self._observe = observe
         self._used = used
 
-    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
-        async def handle(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            sequences: dict[tuple[str, str], asyncio.Lock] = {}
+    async def responses(self, requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        """The RPC."""
+        sequences: dict[tuple[str, str], asyncio.Lock] = {}
+        deadline = None if caller.timeout is None else monotonic() + caller.timeout
 
-            async def answer(request: bytes, send: Callable[[bytes], Awaitable[None]]) -> bytes | None:
-                return await self._answer(request, caller_of(context), sequences, send)
+        async def answer(request: bytes, send: Callable[[bytes], Awaitable[None]]) -> bytes | None:
+            now = caller if deadline is None else replace(caller, timeout=deadline - monotonic())
+            return await self._answer(request, now, sequences, send)
 
-            async for response in Pipeline(answer).responses(requests):
-                self._used(len(response))
-                yield response
-
-        return grpc.stream_stream_rpc_method_handler(handle)
+        async for response in Pipeline(answer).responses(requests):
+            self._used(len(response))
+            yield response
 
     async def _answer(
         self,

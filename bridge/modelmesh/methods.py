@@ -13,6 +13,9 @@ _MODEL_NAME = (1,)
 _MODEL_SPEC_NAME = (1, 1)
 """Where requests of TF Serving's protocol do."""
 
+MESH_SERVICE = "mmesh.ModelMesh"
+"""The service by which ModelMesh is managed."""
+
 METHODS: Mapping[str, tuple[int, ...]] = {
     **{
         f"{grpc_service.SERVICE}/{name}": _MODEL_NAME

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import Any
 
-import grpc
-
-from bridge.errors import Code
+from bridge.errors import BridgeError, Code
 from bridge.modelmesh.mesh_metrics import Ids, MeshMetrics
 from bridge.modelmesh.methods import model_name
 from bridge.serving.control import RoutesView
 from bridge.serving.observer import Answered, Exchange
-
-Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
+from bridge.tfserving.rpc import Caller, Rpc, Service, Services
 
 _BY_METADATA = ("mm-vmodel-id", "mm-model-id")
 
 
-class RequestMeter(grpc.aio.ServerInterceptor):
+class RequestMeter:
     """Tells `metrics` of each unary request; `full_names` names methods with their service."""
 
     def __init__(self, metrics: MeshMetrics, view: RoutesView, *, full_names: bool = False) -> None:
@@ -27,34 +22,36 @@ class RequestMeter(grpc.aio.ServerInterceptor):
         self._view = view
         self._full_names = full_names
 
-    async def intercept_service(self, continuation: Continuation, details: grpc.HandlerCallDetails) -> Any:
-        handler = await continuation(details)
-        if handler is None or handler.unary_unary is None:
-            return handler
-        method = details.method.lstrip("/")
-        return grpc.unary_unary_rpc_method_handler(self._metered(handler.unary_unary, method))
+    def around(self, services: Services) -> Services:
+        """`services` whose unary RPCs are metered."""
+        return {name: self._service(name, service) for name, service in services.items()}
 
-    def _metered(self, answer: Callable[[bytes, Any], Awaitable[bytes]], method: str) -> Any:
+    def _service(self, name: str, service: Service) -> Service:
+        return Service(
+            {method: self._metered(rpc, f"{name}/{method}") for method, rpc in service.unary.items()}, service.streams
+        )
+
+    def _metered(self, rpc: Rpc, method: str) -> Rpc:
         name = method if self._full_names else method.rpartition("/")[2]
 
-        async def metered(request: bytes, context: Any) -> bytes:
+        async def metered(request: bytes, caller: Caller) -> bytes:
             started, code, size = perf_counter(), Code.CANCELLED, None
             try:
-                response = await answer(request, context)
+                response = await rpc(request, caller)
                 code, size = Code.OK, len(response)
                 return response
-            except grpc.aio.AbortError:
-                code = Code(context.code() if isinstance(context.code(), int) else context.code().value[0])
+            except BridgeError as error:
+                code = error.code
                 raise
             finally:
-                ids = self._ids(method, request, context) if self._metrics.per_model else ("", "")
+                ids = self._ids(method, request, caller) if self._metrics.per_model else ("", "")
                 self._metrics.requested(name, code, perf_counter() - started, len(request), size, ids)
 
         return metered
 
-    def _ids(self, method: str, request: bytes, context: Any) -> Ids:
+    def _ids(self, method: str, request: bytes, caller: Caller) -> Ids:
         """Only ids that are there: clients must not make labels."""
-        metadata = dict(context.invocation_metadata() or ())
+        metadata = dict(caller.entries)
         name = model_name(method, request) or next((str(metadata[key]) for key in _BY_METADATA if key in metadata), "")
         routes = self._view.routes
         if name in routes.vmodels:

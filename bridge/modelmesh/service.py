@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bridge.modelmesh.manager import ModelMeshManager, VModelStatus
+from bridge.modelmesh.methods import MESH_SERVICE
 from bridge.placement.model import ModelStatus
 from bridge.registry.records import ModelInfo, SetVModel
 from bridge.tfserving.messages import parse
@@ -12,7 +13,7 @@ from bridge.tfserving.reload import actor
 from bridge.tfserving.rpc import Caller, Rpc
 from model_repo_sync.protos.mmesh import model_mesh_pb2 as pb
 
-SERVICE = "mmesh.ModelMesh"
+SERVICE = MESH_SERVICE
 
 
 class ModelMeshService:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import grpc
-
 from bridge.client_ports import channel_arguments
 from bridge.codec.model_spec import Namespace
 from bridge.errors import Internal
@@ -36,8 +34,9 @@ from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.state_dir import StateDir
 from bridge.tfserving.grpc_server import GrpcServer
-from bridge.tfserving.rpc import unary
+from bridge.tfserving.rpc import Service, answered
 from bridge.tfserving.session_bundle import SessionBundle, session_bundle
+from bridge.transport.choice import opener
 from bridge.triton.leg import open_leg
 from model_repo_sync.storage import Storage, StorageOptions
 
@@ -170,13 +169,14 @@ class RuntimeApplication:
 
     async def _listen(self, core: InferenceCore, runtime: ModelRuntimeService) -> None:
         settings = self._settings
-        rpcs = {name: unary(rpc, name) for name, rpc in runtime.rpcs().items()}
+        rpcs = {name: answered(rpc, name) for name, rpc in runtime.rpcs().items()}
+        arguments = channel_arguments(settings.grpc_channel_arguments)
         server = GrpcServer(
             core,
             as_content=settings.enable_serialization_as_tensor_content,
             addressing=ADDRESSING,
-            handlers={service.SERVICE: grpc.method_handlers_generic_handler(service.SERVICE, rpcs)},
-            arguments=channel_arguments(settings.grpc_channel_arguments),
+            services={service.SERVICE: Service(rpcs)},
+            open_server=opener(settings.grpc_server, arguments=arguments),
         )
         listen = self._runtime.listen
         port = await server.start(listen)

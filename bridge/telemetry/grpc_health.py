@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection
 
-import grpc
 from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
+
+from bridge.errors import NotFound
+from bridge.tfserving.messages import parse
+from bridge.tfserving.rpc import Caller, Service
 
 SERVICE: str = DESCRIPTOR.services_by_name["Health"].full_name
 
 _SERVING, _NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
-
-Context = grpc.aio.ServicerContext[HealthCheckRequest, HealthCheckResponse]
 
 
 class HealthService:
@@ -26,25 +27,22 @@ class HealthService:
         self._names = frozenset(names)
         self._down = asyncio.Event()
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """The service, to be added to a server."""
-        read, write = HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
-        check = grpc.unary_unary_rpc_method_handler(self._check, read, write)
-        watch = grpc.unary_stream_rpc_method_handler(self._watch, read, write)
-        return grpc.method_handlers_generic_handler(SERVICE, {"Check": check, "Watch": watch})
+    def service(self) -> Service:
+        """The service, to be added to a server under the name `SERVICE`."""
+        return Service({"Check": self._check}, {"Watch": self._watch})
 
     def shut_down(self) -> None:
         """Tell everybody NOT_SERVING and end the watches."""
         self._down.set()
 
-    async def _check(self, request: HealthCheckRequest, context: Context) -> HealthCheckResponse:
-        if request.service not in self._names:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "service name unknown")
+    async def _check(self, request: bytes, caller: Caller) -> bytes:
+        if _asked(request) not in self._names:
+            raise NotFound("service name unknown")
         return self._response()
 
-    async def _watch(self, request: HealthCheckRequest, context: Context) -> AsyncIterator[HealthCheckResponse]:
-        if request.service not in self._names:
-            yield HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
+    async def _watch(self, requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        if _asked(await anext(requests, b"")) not in self._names:
+            yield _data(HealthCheckResponse.SERVICE_UNKNOWN)
             await self._down.wait()
             return
         if not self._down.is_set():
@@ -52,5 +50,14 @@ class HealthService:
         await self._down.wait()
         yield self._response()
 
-    def _response(self) -> HealthCheckResponse:
-        return HealthCheckResponse(status=_NOT_SERVING if self._down.is_set() else _SERVING)
+    def _response(self) -> bytes:
+        return _data(_NOT_SERVING if self._down.is_set() else _SERVING)
+
+
+def _asked(request: bytes) -> str:
+    """The service that a HealthCheckRequest names. Raises MalformedRequest."""
+    return parse(HealthCheckRequest, request).service
+
+
+def _data(status: int) -> bytes:
+    return HealthCheckResponse(status=status).SerializeToString()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
-import grpc
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -15,6 +14,8 @@ from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 from tritonclient.grpc import model_config_pb2, service_pb2
 
+from bridge.tfserving.messages import parse
+from bridge.tfserving.rpc import Caller, Service, Services
 from model_repo_sync.protos import fill
 
 ALPHA = "grpc.reflection.v1alpha"
@@ -23,15 +24,19 @@ SERVICES = tuple(f"{package}.ServerReflection" for package in (STABLE, ALPHA))
 """Both names of one protocol: clients try the first and fall back to the second."""
 
 
-def reflection_handlers(services: Sequence[str]) -> list[grpc.GenericRpcHandler]:
+def reflection_services(services: Sequence[str]) -> Services:
     """The reflection services of a server with `services`, which they list beside themselves."""
-    servicer = aio.ReflectionServicer([*services, *SERVICES], pool=cast(DescriptorPool, _Symbols(_pool())))
-    method = grpc.stream_stream_rpc_method_handler(
-        servicer.ServerReflectionInfo,
-        request_deserializer=ServerReflectionRequest.FromString,
-        response_serializer=ServerReflectionResponse.SerializeToString,
-    )
-    return [grpc.method_handlers_generic_handler(service, {"ServerReflectionInfo": method}) for service in SERVICES]
+    servicer = _Servicer([*services, *SERVICES], pool=cast(DescriptorPool, _Symbols(_pool())))
+    service = Service(streams={"ServerReflectionInfo": servicer.answers})
+    return dict.fromkeys(SERVICES, service)
+
+
+class _Servicer(aio.ReflectionServicer):
+    async def answers(self, requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        messages = (parse(ServerReflectionRequest, request) async for request in requests)
+        responses = cast(AsyncIterator[ServerReflectionResponse], self.ServerReflectionInfo(messages, None))
+        async for response in responses:
+            yield response.SerializeToString()
 
 
 class _Symbols:

@@ -34,10 +34,11 @@ class ModelService:
         self._metric = metric or (lambda name: 0)
 
     def rpcs(self) -> Mapping[str, Rpc]:
-        return {
-            "GetModelStatus": self.get_model_status,
-            "HandleReloadConfigRequest": self.handle_reload_config_request,
-        }
+        return {"GetModelStatus": self.get_model_status, **self.changing_rpcs()}
+
+    def changing_rpcs(self) -> Mapping[str, Rpc]:
+        """Those that change what is served."""
+        return {"HandleReloadConfigRequest": self.handle_reload_config_request}
 
     async def get_model_status(self, request: bytes, caller: Caller) -> bytes:
         message = parse(GetModelStatusRequest, request)

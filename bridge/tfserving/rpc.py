@@ -1,16 +1,15 @@
-"""From a function on messages to a gRPC handler: errors become statuses as TF Serving shows them."""
+"""RPCs as functions on serialized messages, whatever serves them: `bridge.transport` has the servers."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-import grpc
-
+from bridge.access.certificates import subject
 from bridge.access.identity import Credentials, Identity
-from bridge.errors import BridgeError, Code
+from bridge.errors import BridgeError, Code, Internal
 from bridge.telemetry.observers import RequestObserver, unobserved
 
 logger = logging.getLogger(__name__)
@@ -21,91 +20,81 @@ class Caller:
     """Who calls and how long they wait: `timeout` is the client's remaining time in seconds, None without a deadline.
 
     `peer` is gRPC's name of the other end; `entries` are all of the call's metadata in their order, `metadata` holds
-    the text entries by lower-case key, the last of each. `subject` is that of the client certificate which TLS
-    verified, empty without one; `identity` is who that is, once a gate has looked.
+    the text entries by lower-case key, the last of each. `certificate` is what the client proved to be by mutual TLS,
+    as PEM, empty without that; `identity` is who that is, once a gate has looked.
     """
 
     timeout: float | None = None
     peer: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     entries: Sequence[tuple[str, str | bytes]] = ()
-    subject: str = ""
+    certificate: bytes = b""
     identity: Identity | None = None
 
     @property
     def credentials(self) -> Credentials:
         """What the caller shows of who they are."""
-        return Credentials(self.metadata.get("authorization", ""), self.subject, self.peer)
+        return Credentials(self.metadata.get("authorization", ""), subject(self.certificate), self.peer)
 
 
 Rpc = Callable[[bytes, Caller], Awaitable[bytes]]
-"""A unary RPC on serialized messages."""
+"""A unary RPC on serialized messages. Raises BridgeError."""
+StreamRpc = Callable[[AsyncIterator[bytes], Caller], AsyncIterator[bytes]]
+"""An RPC of several requests or several responses: an asynchronous generator. Raises BridgeError.
+
+`Caller.timeout` is the time that was left when the call began.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The RPCs of one service by the names of their methods."""
+
+    unary: Mapping[str, Rpc] = field(default_factory=dict)
+    streams: Mapping[str, StreamRpc] = field(default_factory=dict)
+
+
+Services = Mapping[str, Service]
+"""Services by their full names."""
 
 MESSAGE_LIMIT = 1024
 """Bytes of a status message that TF Serving sends."""
 TRUNCATED = "...TRUNCATED"
-
-_STATUS_CODES = {Code(status.value[0]): status for status in grpc.StatusCode}
-_NO_DEADLINE = 1e9
-"""Seconds; gRPC shows a call without deadline as one of some hundred years."""
+FAULT = "Internal error of the bridge; its log says more."
 
 
-def _unmeasured(size: int) -> None:
+def unmeasured(size: int) -> None:
     """Nobody asks."""
 
 
-def unary(
-    rpc: Rpc, name: str = "", observe: RequestObserver = unobserved, used: Callable[[int], None] = _unmeasured
-) -> grpc.RpcMethodHandler[bytes, bytes]:
-    """The handler of `rpc`. A BridgeError becomes its code and message; anything else is logged and INTERNAL.
+def answered(
+    rpc: Rpc, name: str = "", observe: RequestObserver = unobserved, used: Callable[[int], None] = unmeasured
+) -> Rpc:
+    """`rpc` with nothing but BridgeErrors: anything else is logged and becomes INTERNAL.
 
     `observe` is told of each request under `name`; one that the client gave up is CANCELLED. `used` is told the bytes
     of each message.
     """
 
-    async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    async def answer(request: bytes, caller: Caller) -> bytes:
         started, code = perf_counter(), Code.CANCELLED
         try:
-            response = await rpc(request, caller_of(context))
+            response = await rpc(request, caller)
             code = Code.OK
             used(len(response))
             return response
         except BridgeError as error:
             code = error.code
-            await context.abort(_STATUS_CODES[error.code], status_message(error.message))
-        except Exception:
+            raise
+        except Exception as error:
             code = Code.INTERNAL
             logger.exception("An RPC failed by a fault of the bridge")
-            await context.abort(grpc.StatusCode.INTERNAL, "Internal error of the bridge; its log says more.")
+            raise Internal(FAULT) from error
         finally:
             observe(name, code, perf_counter() - started)
             used(len(request))
 
-    return grpc.unary_unary_rpc_method_handler(handle)
-
-
-class UnknownMethods(grpc.GenericRpcHandler):
-    """Answers whatever no other handler knows as a C++ server does: UNIMPLEMENTED without a text."""
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
-        return grpc.stream_stream_rpc_method_handler(_refuse)
-
-
-async def _refuse(requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
-
-
-def caller_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> Caller:
-    """Who calls."""
-    entries = context.invocation_metadata() or ()
-    metadata = {key: value for key, value in entries if isinstance(value, str)}
-    return Caller(time_remaining(context), context.peer(), metadata, tuple(entries))
-
-
-def time_remaining(context: grpc.aio.ServicerContext[bytes, bytes]) -> float | None:
-    """Seconds until the client's deadline, None without one."""
-    remaining = context.time_remaining()
-    return None if remaining is None or remaining > _NO_DEADLINE else remaining
+    return answer
 
 
 def status_message(message: str) -> str:

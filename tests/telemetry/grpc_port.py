@@ -1,4 +1,4 @@
-"""A gRPC server with nothing but the handlers under test."""
+"""A gRPC server with nothing but the services under test."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from contextlib import asynccontextmanager
 
 import grpc
 
+from bridge.tfserving.rpc import Services
+from bridge.transport.grpcio_server import GrpcioServer
+
 
 @asynccontextmanager
-async def grpc_port(*handlers: grpc.GenericRpcHandler) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel to a server with `handlers`, which ends with the block."""
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers(handlers)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
+async def grpc_port(services: Services) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel to a server with `services`, which ends with the block."""
+    server = GrpcioServer(services)
+    port = await server.start("127.0.0.1:0")
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield channel
     finally:
-        await server.stop(None)
+        await server.stop(0)

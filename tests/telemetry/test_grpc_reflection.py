@@ -8,7 +8,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
-from bridge.telemetry.grpc_reflection import SERVICES, reflection_handlers
+from bridge.telemetry.grpc_reflection import SERVICES, reflection_services
 from tests.telemetry.grpc_port import grpc_port
 
 OURS = ("tensorflow.serving.ModelService", "tensorflow.serving.PredictionService")
@@ -16,7 +16,7 @@ OURS = ("tensorflow.serving.ModelService", "tensorflow.serving.PredictionService
 
 @pytest.fixture
 async def channel() -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc_port(*reflection_handlers(OURS)) as channel:
+    async with grpc_port(reflection_services(OURS)) as channel:
         yield channel
 
 
