@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-import grpc
-
 from bridge.client_inputs import ClientInputs
 from bridge.client_ports import EVERYWHERE, ClientPorts
 from bridge.modelmesh.methods import MESH_SERVICE
@@ -22,12 +20,11 @@ from bridge.telemetry import grpc_health
 from bridge.telemetry.grpc_health import HealthService
 from bridge.telemetry.observers import RequestObserver
 from bridge.tfserving import model_service
-from bridge.tfserving.grpc_server import GrpcServer, OpenServer
+from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.metrics_page import MetricsPage
 from bridge.tfserving.model_service import ModelService
 from bridge.tfserving.rest_server import RestServer
 from bridge.tfserving.rpc import Rpc, Service, answered
-from bridge.transport.choice import opener
 
 HEALTH_NAMES = ("", "ModelService", "PredictionService")
 """TF Serving's, which are not the full names of its services."""
@@ -85,7 +82,7 @@ class ClientParts:
             services={MESH_SERVICE: _service(self._management.rpcs[MESH_SERVICE], observe)},
             wraps=[RequestMeter(meters.mesh, self._path.view, full_names=inputs.mesh_metrics.full_names).around],
             observe=observe,
-            open_server=self._opener(inputs.grpc_credentials(inputs.mesh_tls)),
+            open_server=inputs.open_server(inputs.mesh_tls, reuse_port=self._reuse_port),
         )
         port = await server.start(f"{EVERYWHERE}:{settings.modelmesh_port}")
         self._parts.on_close(lambda: server.stop(settings.drain_seconds))
@@ -103,15 +100,7 @@ class ClientParts:
             as_content=settings.enable_serialization_as_tensor_content,
             services=services,
             observe=observe,
-            open_server=self._opener(inputs.grpc_credentials(inputs.tls)),
-        )
-
-    def _opener(self, credentials: grpc.ServerCredentials | None) -> OpenServer:
-        return opener(
-            self._settings.grpc_server,
-            credentials=credentials,
-            arguments=self._inputs.channel_arguments,
-            reuse_port=self._reuse_port,
+            open_server=inputs.open_server(inputs.tls, reuse_port=self._reuse_port),
         )
 
     def _rest(self) -> RestServer:

@@ -34,9 +34,11 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 class HttpServer:
-    """Serves one ASGI application on one port. `tls` makes the port HTTPS."""
+    """Serves one ASGI application on one port. `tls` makes the port HTTPS. With `reuse_port` servers in other processes
+    may share the port."""
 
-    def __init__(self, app: Any, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, app: Any, tls: ssl.SSLContext | None = None, *, reuse_port: bool = False) -> None:
+        self._reuse_port = reuse_port
         self._config = uvicorn.Config(
             app,
             http="httptools",
@@ -55,7 +57,7 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
-        listener = _listen(host, port)
+        listener = _listen(host, port, reuse_port=self._reuse_port)
         self._server = _EmbeddedServer(self._config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listener]))
         await self._server.serving.wait()
@@ -70,10 +72,12 @@ class HttpServer:
             await self._task
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=host == "::")
+        listener = socket.create_server(
+            (host, port), family=family, backlog=2048, reuse_port=reuse_port, dualstack_ipv6=host == "::"
+        )
     except OSError as error:
         raise Unavailable(f"The HTTP address {host}:{port} cannot be bound: {error.strerror}.") from error
     # Connections inherit it. uvloop sets it by itself, asyncio's own loop does not on sockets that it did not make, and

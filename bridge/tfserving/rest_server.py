@@ -42,7 +42,7 @@ class RestServer:
     """The REST port.
 
     `timeout_in_ms` bounds inference calls, 0 or less means none; `threads` convert large bodies; `cors` adds the CORS
-    headers; `tls` makes it HTTPS; `page` is the Prometheus page.
+    headers; `tls` makes it HTTPS; `page` is the Prometheus page; with `reuse_port` other processes may share the port.
     """
 
     def __init__(
@@ -55,13 +55,15 @@ class RestServer:
         tls: ssl.SSLContext | None = None,
         page: MetricsPage | None = None,
         observe: RequestObserver = unobserved,
+        reuse_port: bool = False,
     ) -> None:
         self._offload = Offload(max(1, threads))
         self._memory = MemoryTrimmer()
         timeout = timeout_in_ms / 1000 if timeout_in_ms > 0 else None
         api = RestApi(core, timeout, self._offload, observe)
         v2 = V2RestApi(core, timeout, self._offload, observe)
-        self._server = HttpServer(RestApp(api, v2, self._offload, self._memory, cors=cors, page=page), tls)
+        app = RestApp(api, v2, self._offload, self._memory, cors=cors, page=page)
+        self._server = HttpServer(app, tls, reuse_port=reuse_port)
 
     async def start(self, host: str, port: int) -> int:
         """Serve on `host` and `port`; port 0 takes a free one. The port. Raises Unavailable if it is taken."""
