@@ -7,6 +7,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    FetchedValue,
     ForeignKey,
     Index,
     Integer,
@@ -33,6 +34,7 @@ meta = Table(
     Column("deployment_id", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("last_generation", BigInteger, nullable=False, server_default="0"),
+    Column("replica_secret", Text),
     Column("epoch", BigInteger, nullable=False, server_default="1"),
     CheckConstraint("id = 1", name="one_row"),
 )
@@ -94,6 +96,34 @@ registered_models = Table(
     Column("last_used_at", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
+
+provenance = Table(
+    "provenance",
+    metadata,
+    Column("model", Text, primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("fingerprint", Text, primary_key=True),
+    Column("sha256", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("tensorflow", Text, nullable=False),
+    Column("signatures", Text, nullable=False),
+    Column("files", Text, nullable=False),
+    Column("found", Text),
+    Column("first_seen_at", BigInteger, nullable=False),
+    Column("last_seen_at", BigInteger, nullable=False),
+)
+"""A row for each content of a version. Files keep what their digests were taken of, so that few are read again."""
+
+rollback_pins = Table(
+    "rollback_pins",
+    metadata,
+    Column("model", Text, ForeignKey("models.name"), primary_key=True),
+    Column("contents", Text, nullable=False),
+    Column("entry", Text),
+    Column("since", BigInteger, nullable=False),
+)
+"""`entry` is the model's entry in the configuration at that time, null for none."""
 
 load_failures = Table(
     "load_failures",
@@ -190,12 +220,49 @@ events = Table(
     Column("request_id", Text, nullable=False),
     Column("hash", Text, nullable=False),
     Column("mac", Text),
+    Column("version", BigInteger),
+    Column("slot", Text, FetchedValue()),
     Index("ix_events_at", "at"),
     Index("ix_events_subject", "subject", "seq"),
     Index("ix_events_action", "action", "seq"),
     Index("ix_events_actor", "actor", "seq"),
+    Index("ix_events_actor_action", "actor", "action", "seq"),
+    Index("ix_events_slot", "subject", "slot", "seq"),
 )
-"""Append-only: `bridge.registry.guards` refuse every other change, but to delete what an archive holds."""
+"""Append-only: `bridge.registry.guards` refuse every other change, but to delete what an archive holds.
+
+The database generates `slot` (`bridge.registry.slots`).
+"""
+
+subjects = Table(
+    "subjects",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("slot", Text, primary_key=True),
+)
+"""The subjects that events name, with the slots in which they have any; kept by a trigger."""
+
+live = Table(
+    "live",
+    metadata,
+    Column("selector", Text, primary_key=True),
+    Column("state", Text),
+    Column("since", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)
+"""The last move of each selector: `after`, `at` and `seq` of its event; kept by a trigger."""
+
+processes = Table(
+    "processes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("heartbeat_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Index("ix_processes_started_at", "started_at"),
+)
+"""Bridge processes and when each was last known to live."""
 
 archives = Table(
     "archives",
@@ -228,3 +295,43 @@ leases = Table(
     Column("expires_at", BigInteger, nullable=False),
 )
 """`expires_at` is on the database's clock. `fence` grows with each change of holder."""
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("address", Text, nullable=False),
+    Column("release", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+"""Bridges on this database; `address` is where the others reach it. Times are on the database's clock."""
+
+routers = Table(
+    "routers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("replica", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+"""Request paths: each holds no request older than `epoch`. `expires_at` is on the database's clock."""
+
+published_routes = Table(
+    "published_routes",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+"""The leader's newest routes snapshot."""
+
+schema_compatibility = Table(
+    "schema_compatibility",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("works_with", Text, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+"""The newest revision of the oldest release that works with this schema."""

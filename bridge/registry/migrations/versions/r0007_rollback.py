@@ -1,6 +1,9 @@
-"""Rollback pins, contents that are kept for them, and where each version came from."""
+"""Rollback pins, and where each version's content came from."""
 
 from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
 
 from bridge.registry.migrations.history import refuse_to_lose_events
 
@@ -11,8 +14,34 @@ depends_on = None
 
 
 def upgrade() -> None:
-    pass
+    op.create_table(
+        "provenance",
+        sa.Column("model", sa.Text, nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("fingerprint", sa.Text, nullable=False),
+        sa.Column("sha256", sa.Text, nullable=False),
+        sa.Column("path", sa.Text, nullable=False),
+        sa.Column("size", sa.BigInteger, nullable=False),
+        sa.Column("tensorflow", sa.Text, nullable=False),
+        sa.Column("signatures", sa.Text, nullable=False),
+        sa.Column("files", sa.Text, nullable=False),
+        sa.Column("found", sa.Text),
+        sa.Column("first_seen_at", sa.BigInteger, nullable=False),
+        sa.Column("last_seen_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("model", "version", "fingerprint", name=op.f("pk_provenance")),
+    )
+    op.create_table(
+        "rollback_pins",
+        sa.Column("model", sa.Text, nullable=False),
+        sa.Column("contents", sa.Text, nullable=False),
+        sa.Column("entry", sa.Text),
+        sa.Column("since", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("model", name=op.f("pk_rollback_pins")),
+        sa.ForeignKeyConstraint(["model"], ["models.name"], name=op.f("fk_rollback_pins_model_models")),
+    )
 
 
 def downgrade() -> None:
     refuse_to_lose_events()
+    op.drop_table("rollback_pins")
+    op.drop_table("provenance")
