@@ -26,7 +26,8 @@ RETRIED_STATES = frozenset({"40001", "40P01", "23505"})
 SQLITE_AWAY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 BUSY_TIMEOUT_MS = 10_000
-POSTGRESQL_OPTIONS = "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=60000"
+POSTGRESQL_OPTIONS = "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=5000"
+"""A bridge that is stopped in the middle of a transaction holds up the others for five seconds at most."""
 POSTGRESQL_ARGUMENTS = {
     "connect_timeout": 5,
     "tcp_user_timeout": 10_000,
@@ -40,6 +41,8 @@ EVENTS_LOCK = 0x7462_0001
 CONFIG_LOCK = 0x7462_0002
 SCHEMA_LOCK = 0x7462_0003
 MODELMESH_LOCK = 0x7462_0004
+LEADER_LOCK = 0x7462_0005
+"""Writers of a leader share it; whoever takes the leadership holds it alone."""
 
 
 class Database:
@@ -110,10 +113,11 @@ class Database:
             self.lock(connection, SCHEMA_LOCK)
             return work(connection)
 
-    def lock(self, connection: Connection, key: int) -> None:
+    def lock(self, connection: Connection, key: int, *, shared: bool = False) -> None:
         """Hold the lock `key` until the transaction ends. On SQLite every writer holds the one lock already."""
         if self.shared:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
+            take = sa.func.pg_advisory_xact_lock_shared if shared else sa.func.pg_advisory_xact_lock
+            connection.execute(sa.select(take(key)))
 
     def close(self) -> None:
         self._engine.dispose()

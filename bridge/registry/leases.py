@@ -7,7 +7,9 @@ from collections.abc import Callable
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from bridge.errors import FailedPrecondition
+from bridge.errors import FailedPrecondition, Unavailable
+from bridge.registry import notices
+from bridge.registry.database import LEADER_LOCK
 from bridge.registry.events import LeadershipGiven, LeadershipTaken
 from bridge.registry.names import check_name
 from bridge.registry.records import Lease
@@ -27,18 +29,25 @@ def acquire_lease(tx: Transaction, holder: str, ttl: float) -> Lease | None:
     """Become the leader for `ttl` seconds; None while another one is. The holder itself gets a new fencing number."""
     check_name("lease holder", holder)
     row = tx.get(leases, name=LEADER)
-    now = tx.database_now()
-    if row is not None and row["expires_at"] > now and row["holder"] != holder:
+    if row is not None and row["expires_at"] > tx.database_now() and row["holder"] != holder:
         return None
+    tx.lock(LEADER_LOCK)
+    now = tx.database_now()
     lease = Lease(LEADER, holder, (row["fence"] if row else 0) + 1, now + round(ttl * 1e6))
     _write(tx, lease, new=row is None)
+    notices.notify(tx.connection, notices.LEADER, holder)
     tx.emit(LeadershipTaken(holder, lease.fence, row["holder"] if row and row["expires_at"] else None))
     return lease
 
 
 def renew_lease(tx: Transaction, lease: Lease, ttl: float) -> Lease:
-    """Hold the lease for `ttl` more seconds from now. Raises FailedPrecondition if it is over."""
-    _check(tx, lease, tx.get(leases, name=lease.name))
+    """Hold the lease for `ttl` more seconds from now, also when it ran out and nobody else took it meanwhile.
+
+    Raises FailedPrecondition if somebody did, or if it was given back.
+    """
+    row = tx.get(leases, name=lease.name)
+    if row is None or row["fence"] != lease.fence or not row["expires_at"]:
+        raise _lost(lease, row)
     renewed = Lease(lease.name, lease.holder, lease.fence, tx.database_now() + round(ttl * 1e6))
     _write(tx, renewed, new=False)
     return renewed
@@ -50,6 +59,7 @@ def release_lease(tx: Transaction, lease: Lease) -> bool:
     if row is None or row["fence"] != lease.fence or not row["expires_at"]:
         return False
     _write(tx, Lease(lease.name, lease.holder, lease.fence, 0), new=False)
+    notices.notify(tx.connection, notices.LEADER, "")
     tx.emit(LeadershipGiven(lease.holder, lease.fence))
     return True
 
@@ -57,22 +67,30 @@ def release_lease(tx: Transaction, lease: Lease) -> bool:
 def fence(lease: Lease) -> Callable[[Transaction], None]:
     """A guard that refuses every change after `lease` is over.
 
-    It shares the row's lock, so that no other leader can begin before the change is committed.
+    No other leader can begin before the change is committed: until then the guard shares the leader's lock. The
+    row itself stays free, so that the lease is renewed whatever else is written.
     """
 
     def check(tx: Transaction) -> None:
-        query = sa.select(leases).where(leases.c.name == lease.name).with_for_update(read=True)
-        _check(tx, lease, tx.connection.execute(query).mappings().one_or_none())
+        tx.lock(LEADER_LOCK, shared=True)
+        _check(tx, lease, tx.connection.execute(_ROW).mappings().one_or_none())
 
     return check
 
 
+_ROW = sa.select(leases).where(leases.c.name == LEADER)
+
+
 def _check(tx: Transaction, lease: Lease, row: RowMapping | None) -> None:
-    if row is None or row["fence"] != lease.fence or row["expires_at"] <= tx.database_now():
-        holder = row["holder"] if row is not None and row["fence"] != lease.fence else "nobody"
-        raise FailedPrecondition(
-            f"'{lease.holder}' does not lead any more (fencing number {lease.fence}); {holder} does."
-        )
+    if row is None or row["fence"] != lease.fence or not row["expires_at"]:
+        raise _lost(lease, row)
+    if row["expires_at"] <= tx.database_now():
+        raise Unavailable(f"'{lease.holder}' did not renew its leadership in time; it decides nothing until it has.")
+
+
+def _lost(lease: Lease, row: RowMapping | None) -> FailedPrecondition:
+    holder = row["holder"] if row is not None and row["fence"] != lease.fence else "nobody"
+    return FailedPrecondition(f"'{lease.holder}' does not lead any more (fencing number {lease.fence}); {holder} does.")
 
 
 def _write(tx: Transaction, lease: Lease, *, new: bool) -> None:

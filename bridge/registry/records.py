@@ -168,7 +168,10 @@ class AppliedConfig:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One row of the history. `before` and `after` are JSON objects or None; `at` is microseconds UTC."""
+    """One row of the history. `before` and `after` are JSON objects or None; `at` is microseconds UTC.
+
+    `version` is the version of the subject's model that the event is about.
+    """
 
     seq: int
     at: int
@@ -181,6 +184,7 @@ class EventRecord:
     reason: str
     request_id: str
     hash: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,42 @@ class Lease:
     holder: str
     fence: int
     expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A bridge on a shared database; `address` is HOST:PORT where the others reach it, `release` its version."""
+
+    name: str
+    address: str
+    release: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouterProgress:
+    """A router holds no request that was routed by a snapshot older than `epoch`."""
+
+    name: str
+    epoch: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a replica sees each time it says that it lives. `now` is the database's clock.
+
+    `leader_address` is empty while nobody leads; `epoch` is that of the newest published snapshot.
+    """
+
+    now: int
+    lease: Lease | None
+    leader_address: str
+    epoch: int
+
+    @property
+    def led(self) -> bool:
+        """Whether somebody leads now."""
+        return self.lease is not None and self.lease.expires_at > self.now
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -22,8 +23,10 @@ from bridge.registry import (
     leases,
     load_failures,
     models,
+    notices,
     problems,
     registered_models,
+    replicas,
     schema,
     versions,
     vmodels,
@@ -49,7 +52,10 @@ from bridge.registry.records import (
     Owner,
     Problem,
     PromoteOutcome,
+    Pulse,
     RegisteredModel,
+    Replica,
+    RouterProgress,
     SetVModel,
     SetVModelOutcome,
     Version,
@@ -79,9 +85,11 @@ class Registry:
         clock: Clock | None = None,
         deployment_id: str | None = None,
         audit_key: bytes | None = None,
+        origin: str = "",
     ) -> Registry:
         """Open the database at `url`, whose schema must be current (`bridge.registry.schema.upgrade`).
 
+        Other bridges on the database are told of what this one changes as `origin`.
         A new database gets `deployment_id`, 8 hex digits, or makes one. Raises FailedPrecondition for another schema,
         or if the database belongs to another deployment.
         """
@@ -94,7 +102,7 @@ class Registry:
         except BaseException:
             database.close()
             raise
-        return cls(database, Transactions(database, clock, journal), journal, identity)
+        return cls(database, Transactions(database, clock, journal, origin=origin), journal, identity)
 
     def close(self) -> None:
         self._database.close()
@@ -379,6 +387,42 @@ class Registry:
     def lease(self) -> Lease | None:
         """The last lease, held or over."""
         return self._database.read(leases.read_lease)
+
+    def beat(self, replica: Replica, progress: Sequence[tuple[str, int]], ttl: float) -> Pulse:
+        """Say that a replica and its routers, given with their drained epochs, live for `ttl` more seconds."""
+        return self._transactions.run(lambda tx: replicas.beat(tx, replica, progress, ttl), UNRECORDED)
+
+    def drain(self, router: str, replica: str, epoch: int, ttl: float) -> None:
+        """A router holds no request older than `epoch`; this renews its lease and tells the leader."""
+        self._transactions.run(lambda tx: replicas.drain(tx, router, replica, epoch, ttl), UNRECORDED)
+
+    def leave(self, replica: str) -> None:
+        """A replica ends; nobody has to wait for its routers."""
+        self._transactions.run(lambda tx: replicas.leave(tx, replica), UNRECORDED)
+
+    def replicas(self) -> tuple[Replica, ...]:
+        """Bridges that live on this database."""
+        return self._database.read(replicas.read_replicas)
+
+    def routers(self) -> tuple[RouterProgress, ...]:
+        """Request paths that live, with what they drained."""
+        return self._database.read(replicas.read_routers)
+
+    def write_routes(self, epoch: int, document: str) -> None:
+        """Publish a snapshot to all replicas."""
+        self._transactions.run(lambda tx: replicas.write_routes(tx, epoch, document), UNRECORDED)
+
+    def read_routes(self, after: int) -> str | None:
+        """The published snapshot, None if it is not newer than epoch `after`."""
+        return self._database.look(lambda connection: replicas.read_routes(connection, after))
+
+    def notify(self, word: str, content: Any) -> None:
+        """Tell every replica on the same PostgreSQL; whoever does not listen now never hears of it."""
+        self._transactions.run(lambda tx: notices.notify(tx.connection, word, content), UNRECORDED)
+
+    def replica_secret(self) -> str:
+        """What replicas prove to each other that they belong to this database."""
+        return self._transactions.run(replicas.shared_secret, UNRECORDED)
 
 
 def _identify(connection: Connection, clock: Clock, wanted: str | None) -> str:

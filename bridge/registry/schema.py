@@ -22,6 +22,7 @@ from bridge.registry.events import DatabaseMigrated
 from bridge.registry.journal import Journal
 from bridge.registry.migrations import versions
 from bridge.registry.records import Actor
+from bridge.registry.tables import schema_compatibility
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +37,21 @@ EMPTY = ""
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """`revision` is what the database has, empty for none; `head` what this release needs."""
+    """`revision` is what the database has, empty for none; `head` what this release needs.
+
+    `works_with` is set by a newer release: the newest revision of the oldest release that works with its schema.
+    """
 
     database: str
     revision: str
     head: str
     known: bool
+    works_with: str = ""
 
     @property
     def current(self) -> bool:
-        return self.revision == self.head
+        """Whether this release works with the database: it has the same schema, or one that was only added to."""
+        return self.revision == self.head or (not self.known and bool(self.works_with) and self.works_with <= self.head)
 
 
 def status(url: str) -> SchemaStatus:
@@ -76,6 +82,8 @@ def upgrade(
     target = head() if revision == "head" else revision
     with closing(Database.connect(url)) as database:
         before = _status(database)
+        if before.current and revision == "head":
+            return before
         _refuse_newer(before)
         if before.revision == target:
             return before
@@ -125,14 +133,15 @@ def downgrade(
 
 
 def require_current(database: Database) -> None:
-    """Raises FailedPrecondition unless the database has exactly this release's schema."""
+    """Raises FailedPrecondition unless the database has this release's schema, or a newer one that works with it."""
     found = _status(database)
+    if found.current:
+        return
     _refuse_newer(found)
-    if not found.current:
-        raise FailedPrecondition(
-            f"The schema of {found.database} is at revision {found.revision or 'none'}, this release needs "
-            f"{found.head}; run `bridge db upgrade`."
-        )
+    raise FailedPrecondition(
+        f"The schema of {found.database} is at revision {found.revision or 'none'}, this release needs "
+        f"{found.head}; run `bridge db upgrade`."
+    )
 
 
 def backup(url: str, target: Path | None = None, clock: Clock | None = None) -> Path:
@@ -167,14 +176,20 @@ def _scripts() -> ModuleType:
 
 
 def _status(database: Database) -> SchemaStatus:
-    revision = database.read(_revision)
-    return SchemaStatus(database.name, revision, head(), known=revision in {EMPTY, *revisions()})
+    revision, works_with = database.read(lambda connection: (_revision(connection), _works_with(connection)))
+    return SchemaStatus(database.name, revision, head(), revision in {EMPTY, *revisions()}, works_with)
 
 
 def _revision(connection: Connection) -> str:
     if not sa.inspect(connection).has_table("alembic_version"):
         return EMPTY
     return connection.execute(sa.text("select version_num from alembic_version")).scalar() or EMPTY
+
+
+def _works_with(connection: Connection) -> str:
+    if not sa.inspect(connection).has_table(schema_compatibility.name):
+        return ""
+    return str(connection.execute(sa.select(schema_compatibility.c.works_with)).scalar() or "")
 
 
 def _refuse_newer(found: SchemaStatus) -> None:

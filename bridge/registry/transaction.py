@@ -9,9 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.clock import Clock
-from bridge.registry import canonical
+from bridge.registry import canonical, notices
 from bridge.registry.database import EVENTS_LOCK, Database
 from bridge.registry.events import Event
+from bridge.registry.history_records import Aspect
 from bridge.registry.journal import Journal
 from bridge.registry.records import Actor
 
@@ -34,8 +35,14 @@ class Transaction:
         """Have `event` appended to the history by the commit."""
         self.emitted.append(event)
 
-    def lock(self, key: int) -> None:
-        self._database.lock(self.connection, key)
+    @property
+    def shared(self) -> bool:
+        """Whether other bridges may use the database."""
+        return self._database.shared
+
+    def lock(self, key: int, *, shared: bool = False) -> None:
+        """Hold the lock until the end; a `shared` one keeps out only those who want it for themselves."""
+        self._database.lock(self.connection, key, shared=shared)
 
     def get(self, table: sa.Table, **key: Any) -> RowMapping | None:
         """The row with this key, locked, or None."""
@@ -69,19 +76,25 @@ _POSTGRESQL_NOW = "select cast(extract(epoch from clock_timestamp()) * 1000000 a
 class Transactions:
     """Makes transactions on one database with one clock and one journal.
 
-    `guard` runs first in each and may refuse it.
+    `guard` runs first in each and may refuse it. Whoever listens is told of changes of what is wanted, by `origin`.
     """
 
     def __init__(
-        self, database: Database, clock: Clock, journal: Journal, guard: Callable[[Transaction], None] | None = None
+        self,
+        database: Database,
+        clock: Clock,
+        journal: Journal,
+        guard: Callable[[Transaction], None] | None = None,
+        origin: str = "",
     ) -> None:
         self._database = database
         self._clock = clock
         self._journal = journal
         self._guard = guard
+        self._origin = origin
 
     def guarded(self, guard: Callable[[Transaction], None]) -> Transactions:
-        return Transactions(self._database, self._clock, self._journal, guard)
+        return Transactions(self._database, self._clock, self._journal, guard, self._origin)
 
     def run(self, work: Callable[[Transaction], T], actor: Actor) -> T:
         """Run `work`, append its events, commit. The events' lock is taken last: sequence order is commit order."""
@@ -96,6 +109,8 @@ class Transactions:
             if transaction.emitted:
                 transaction.lock(EVENTS_LOCK)
                 self._journal.append(connection, transaction.emitted, actor)
+                if any(event.aspect is Aspect.WANTED for event in transaction.emitted):
+                    notices.notify(connection, notices.WANTED, self._origin)
             written = len(transaction.emitted)
             return result
 
