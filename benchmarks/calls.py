@@ -22,6 +22,7 @@ from model_repo_sync.protos.tensorflow_serving import predict_pb2
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 TIMEOUT_SECONDS = 30.0
+INFER = "/inference.GRPCInferenceService/ModelInfer"
 FRAME = struct.Struct(">BI")
 
 Array = NDArray[np.float32]
@@ -117,14 +118,22 @@ class Places:
 def grpc_calls(places: Places, x: Array) -> list[Call]:
     """Direct Triton first: it is what the others are compared with."""
     half = x / 2 + 2
-    infer = "/inference.GRPCInferenceService/ModelInfer"
     predict = "/tensorflow.serving.PredictionService/Predict"
-    direct, bare = _infer(places.triton_model, "x:0", "y:0", x), _infer(places.identity, "x", "y", x)
     return [
-        GrpcCall("Triton", places.triton_grpc, infer, direct, _infer_output, half),
+        half_plus_two_call("Triton", places.triton_grpc, places.triton_model, x),
         GrpcCall("bridge", places.bridge_grpc, predict, _predict(places.model, x), _predict_output, half),
-        GrpcCall("Triton, identity", places.triton_grpc, infer, bare, _infer_output, x),
+        identity_call("Triton, identity", places.triton_grpc, places.identity, x),
     ]
+
+
+def half_plus_two_call(path: str, address: str, model: str, x: Array) -> GrpcCall:
+    """To the runner's model half_plus_two in a Triton."""
+    return GrpcCall(path, address, INFER, _infer(model, "x:0", "y:0", x), _infer_output, x / 2 + 2)
+
+
+def identity_call(path: str, address: str, model: str, x: Array) -> GrpcCall:
+    """To the bare model in a Triton."""
+    return GrpcCall(path, address, INFER, _infer(model, "x", "y", x), _infer_output, x)
 
 
 def rest_calls(places: Places, x: Array) -> list[Call]:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 PROGRAM = "h2load"
 UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
@@ -28,9 +29,18 @@ class Load:
 
 
 def run(
-    url: str, body: Path, headers: Mapping[str, str], *, requests: int, in_flight: int, http1: bool = False
+    url: str,
+    body: Path,
+    headers: Mapping[str, str],
+    *,
+    requests: int,
+    in_flight: int,
+    http1: bool = False,
+    log: Path | None = None,
 ) -> Load:
     """Post `body` `requests` times over `in_flight` connections, one request at a time on each.
+
+    `log` gets a line per request, for `median_latency_us`.
 
     Raises LoadFailed unless every request succeeded at the level of HTTP.
     """
@@ -39,6 +49,7 @@ def run(
         raise LoadFailed(f"{PROGRAM} is missing: install Debian's nghttp2-client")
     command = [program, f"--requests={requests}", f"--clients={in_flight}", "--max-concurrent-streams=1"]
     command += [f"--data={body}", *(["--h1"] if http1 else [])]
+    command += [f"--log-file={log}"] if log else []
     command += [f"--header={name}: {value}" for name, value in headers.items()]
     result = subprocess.run([*command, url], capture_output=True, text=True, check=False)
     if result.returncode != 0:
@@ -62,6 +73,11 @@ def _mean_latency(report: str) -> float:
     if found is None:
         raise LoadFailed(f"no request times in the report of {PROGRAM}:\n{report}")
     return float(found[1]) * UNITS[found[2]]
+
+
+def median_latency_us(log: Path) -> float:
+    """The median of a run's requests: each line ends in the status and the microseconds of one."""
+    return median(float(line.split()[2]) for line in log.read_text().splitlines())
 
 
 def _numbers(pattern: str, report: str) -> tuple[float, ...]:

@@ -15,7 +15,8 @@ from model_repo_sync.runner.tensorflow_engine.batching import STALE_SECONDS, Bat
 from model_repo_sync.runner.tensorflow_engine.batching_parameters import BatchingParameters
 from model_repo_sync.runner.tensorflow_engine.dtypes import DTYPES
 from model_repo_sync.runner.tensorflow_engine.errors import StatusError
-from model_repo_sync.runner.tensorflow_engine.merging import Array, Feeds, Value
+from model_repo_sync.runner.tensorflow_engine.feed import Array
+from model_repo_sync.runner.tensorflow_engine.merging import Feeds, Value
 
 DEADLINE = 10.0
 BAD = 99.0

@@ -8,7 +8,8 @@ import pytest
 
 from model_repo_sync.runner.tensorflow_engine.dtypes import BY_NAME
 from model_repo_sync.runner.tensorflow_engine.errors import StatusError
-from model_repo_sync.runner.tensorflow_engine.merging import Array, Value, merge, row_count, split
+from model_repo_sync.runner.tensorflow_engine.feed import Array
+from model_repo_sync.runner.tensorflow_engine.merging import Value, merge, row_count, split
 
 
 def value(data: Any, dtype: str = "float") -> Value:

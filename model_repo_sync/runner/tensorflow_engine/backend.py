@@ -5,37 +5,52 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from . import config, device, messages, op_libraries
+from . import config, device, messages
 from .batching import Batcher
 from .config import RunnerConfig
 from .description import Description
-from .errors import PlatformError, StatusError
+from .errors import PlatformError
 from .executor import Executor, RunTime
+from .feed import Array, Feed, merged
 from .library import Library
-from .merging import Array, Feeds, Value
-from .session import Session
+from .merging import Feeds, Value
+from .saved_model import SavedModel
 from .statistics import Statistics
 
 logger = logging.getLogger(__name__)
 
 
+class Model(Protocol):
+    """A loaded SavedModel, wherever it is."""
+
+    def run(self, feeds: Sequence[Feed], fetches: Sequence[str]) -> list[Array]:
+        """What is fetched, in wire form and in the order of `fetches`. Raises StatusError."""
+        ...
+
+    def close(self) -> None:
+        """Give it back. No run may be going on, and none may follow."""
+        ...
+
+
 class Backend:
     """Answers Triton's requests for one SavedModel, or for none: a probe only describes the runner."""
 
-    def __init__(self, library: Library, session: Session | None, run_time: RunTime, settings: RunnerConfig) -> None:
-        self._session = session
-        self._statistics = Statistics()
-        self._inputs = messages.Inputs(library, settings.inputs)
-        description = Description(
-            library.version, self._statistics, with_gpus=session is None or settings.device is not None
-        )
-        self._outputs = messages.Outputs(library, settings.outputs, description)
+    def __init__(
+        self,
+        model: Model | None,
+        run_time: RunTime,
+        settings: RunnerConfig,
+        description: Description,
+        counts: Statistics,
+    ) -> None:
+        self._model = model
+        self._statistics = counts
+        self._inputs = messages.Inputs(settings.inputs)
+        self._outputs = messages.Outputs(settings.outputs, description)
         self._executor: Executor | Batcher = (
             Executor(self, run_time, settings.threads, settings.queue_size)
             if settings.batching is None
@@ -51,20 +66,22 @@ class Backend:
         require_numpy_1(np.__version__)
         settings = config.parse(args)
         device.restrict(settings.device, os.environ)
-        library, run_time = Library.load(), RunTime()
-        session = _session(library, settings.saved_model, settings, run_time) if settings.saved_model else None
-        return cls(library, session, run_time, settings)
+        library, run_time, statistics = Library.load(), RunTime(), Statistics()
+        model = SavedModel.load(library, settings, run_time.add) if settings.saved_model else None
+        with_gpus = model is None or settings.device is not None
+        description = Description(library.version, statistics, with_gpus=with_gpus)
+        return cls(model, run_time, settings, description, statistics)
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """Responses in the order of `requests`, or None where threads send them."""
         return self._executor.execute(requests)
 
     def close(self) -> None:
-        """End the threads and give the session back."""
+        """End the threads and give the model back."""
         if not self._executor.stop():
             logger.warning("A run does not end; its session is left to the end of the process")
-        elif self._session is not None:
-            self._session.close()
+        elif self._model is not None:
+            self._model.close()
 
     def answer(self, request: Any, waited: float = 0.0) -> Any:
         """The response to one request that waited some seconds. Nothing that happens to it may reach another."""
@@ -74,51 +91,34 @@ class Backend:
             return messages.error(failure)
 
     def _answer(self, request: Any) -> Any:
-        fetches = messages.fetches(request)
-        if not fetches or self._session is None:
-            return self.response(request, {})
-        self._statistics.asked()
-        feeds, tensors = self._inputs.read(request)
+        names = messages.requested(request)
+        fetches = messages.fetches(names)
+        if not fetches or self._model is None:
+            return self._outputs.response(names, {})
         self._statistics.ran()
-        fetched = self._session.run(self._session.plan(feeds, fetches), tensors)
-        return self.response(request, dict(zip(fetches, map(self._outputs.array, fetches, fetched), strict=True)))
+        arrays = self._model.run(self._inputs.read(request), fetches)
+        return self._outputs.response(names, dict(zip(fetches, arrays, strict=True)))
 
     def read(self, request: Any) -> tuple[list[str], Feeds]:
         """What a request fetches and feeds, for a batch."""
         self._statistics.asked()
-        return messages.fetches(request), self._inputs.values(request)
+        return messages.fetches(messages.requested(request)), self._inputs.values(request)
 
     def run(self, feeds: Mapping[str, Sequence[Value]], fetches: Sequence[str], rows: int) -> list[Array]:
         """Run a batch of `rows`."""
-        assert self._session is not None
-        tensors = [self._inputs.joined(values) for values in feeds.values()]
-        self._statistics.ran(rows)
-        fetched = self._session.run(self._session.plan(list(feeds), fetches), tensors)
-        return list(map(self._outputs.array, fetches, fetched))
+        assert self._model is not None
+        joined = [merged(name, values[0].dtype, [value.array for value in values]) for name, values in feeds.items()]
+        self._statistics.ran_batch(rows)
+        return self._model.run(joined, fetches)
 
     def response(self, request: Any, outputs: Mapping[str, Array]) -> Any:
         """The response with everything that `request` asks for; `outputs` are what it fetches."""
-        return self._outputs.response(list(request.requested_output_names()), outputs)
+        return self._outputs.response(messages.requested(request), outputs)
 
     is_immediate = staticmethod(messages.is_description)
     queue_full = staticmethod(messages.queue_full)
     error = staticmethod(messages.error)
     send = staticmethod(messages.send)
-
-
-def _session(library: Library, saved_model: Path, settings: RunnerConfig, run_time: RunTime) -> Session:
-    """The session of a SavedModel on the device that Triton gave it, with the custom ops that it needs."""
-    op_libraries.load(library, settings.op_libraries)
-    session_config = device.session_config(settings.device, settings.session_config)
-    load = partial(Session.load, library, saved_model, settings.tags, session_config, observe=run_time.add)
-    try:
-        session = load()
-    except StatusError as error:
-        if not op_libraries.is_missing(error) or not op_libraries.load_tensorflow_text(library):
-            raise
-        session = load()
-    device.require(settings.device, session.device_types(), library.version)
-    return session
 
 
 def require_numpy_1(version: str) -> None:

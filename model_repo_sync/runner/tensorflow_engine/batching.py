@@ -15,7 +15,8 @@ from .batch_queue import Batch
 from .batch_scheduler import BatchScheduler
 from .batching_parameters import BatchingParameters
 from .errors import CANCELLED, RESOURCE_EXHAUSTED, StatusError
-from .merging import Array, Feeds, Value
+from .feed import Array
+from .merging import Feeds, Value
 
 logger = logging.getLogger(__name__)
 

@@ -67,6 +67,7 @@ class Library:
         self.delete_graph = long("TF_DeleteGraph", None, c_void_p)
         self.graph_operation_by_name = short("TF_GraphOperationByName", c_void_p, c_void_p, c_char_p)
         self.operation_num_outputs = short("TF_OperationNumOutputs", c_int, c_void_p)
+        self.operation_output_type = short("TF_OperationOutputType", c_int, Output)
 
         self.new_session_options = short("TF_NewSessionOptions", c_void_p)
         self.delete_session_options = short("TF_DeleteSessionOptions", None, c_void_p)
@@ -80,8 +81,8 @@ class Library:
             "TF_SessionRun",
             None,
             *(c_void_p, c_void_p),
-            *(POINTER(Output), POINTER(c_void_p), c_int),
-            *(POINTER(Output), POINTER(c_void_p), c_int),
+            *(c_void_p, c_void_p, c_int),
+            *(c_void_p, c_void_p, c_int),
             *(c_void_p, c_int, c_void_p, c_void_p),
         )
         self.close_session = long("TF_CloseSession", None, c_void_p, c_void_p)
@@ -96,7 +97,6 @@ class Library:
             "TF_NewTensor", c_void_p, c_int, POINTER(c_int64), c_int, c_void_p, c_size_t, DEALLOCATOR, c_void_p
         )
         self.delete_tensor = short("TF_DeleteTensor", None, c_void_p)
-        self.tensor_type = short("TF_TensorType", c_int, c_void_p)
         self.num_dims = short("TF_NumDims", c_int, c_void_p)
         self.dim = short("TF_Dim", c_int64, c_void_p, c_int)
         self.tensor_data = short("TF_TensorData", c_void_p, c_void_p)

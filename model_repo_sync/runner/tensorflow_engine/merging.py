@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .dtypes import DType
 from .errors import FAILED_PRECONDITION, INVALID_ARGUMENT, StatusError
-
-Array = npt.NDArray[Any]
+from .feed import Array
 
 MAX_PADDED_RANK = 6
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb
 
-from . import dtypes, shapes
+from . import shapes
 from .description import Description
 from .dlpack import Exporter, borrow
 from .dtypes import DTYPES, DType
-from .errors import INTERNAL, INVALID_ARGUMENT, StatusError
-from .library import Library
+from .errors import INVALID_ARGUMENT, StatusError
+from .feed import Array, Feed
 from .merging import Value
-from .tensors import Array, TensorHandle, TensorMaker, TensorReader
 
 NOOP_INPUT = "bridge.noop"
 """Triton wants at least one input; a signature without any sends this one."""
@@ -51,12 +49,17 @@ WAITED_SECONDS = 0.001
 
 def is_description(request: Any) -> bool:
     """Whether nothing but the description of the runner is asked."""
-    return list(request.requested_output_names()) == [DESCRIPTION_OUTPUT]
+    return requested(request) == [DESCRIPTION_OUTPUT]
 
 
-def fetches(request: Any) -> list[str]:
-    """The graph tensors that a request asks for."""
-    return [name for name in request.requested_output_names() if name != DESCRIPTION_OUTPUT]
+def requested(request: Any) -> list[str]:
+    """The outputs that a request asks for."""
+    return list(request.requested_output_names())
+
+
+def fetches(names: Sequence[str]) -> list[str]:
+    """The graph tensors among the outputs `names`."""
+    return [name for name in names if name != DESCRIPTION_OUTPUT]
 
 
 def error(failure: BaseException) -> Any:
@@ -94,55 +97,30 @@ def _error(text: str, code: str) -> Any:
 
 
 class Inputs:
-    """Turns a request's inputs into TensorFlow's tensors; `declared` are their dtypes by name."""
+    """Reads what a request feeds; `declared` are the dtypes of its inputs by name."""
 
-    def __init__(self, library: Library, declared: Mapping[str, int]) -> None:
-        self._maker = TensorMaker(library)
+    def __init__(self, declared: Mapping[str, int]) -> None:
         self._dtypes = {name: DTYPES[number] for name, number in declared.items()}
 
-    def read(self, request: Any) -> tuple[list[str], list[TensorHandle]]:
-        """Names and tensors in the request's order. Raises StatusError where shape and data disagree."""
-        declared = shapes.declared(request.parameters())
-        names: list[str] = []
-        tensors: list[TensorHandle] = []
+    def read(self, request: Any) -> list[Feed]:
+        """What is fed, in the request's order. Raises StatusError where shape and data disagree."""
+        true_shapes = shapes.declared(request.parameters())
+        feeds = []
         for tensor in request.inputs():
             name = tensor.name()
             if name != NOOP_INPUT:
-                names.append(name)
-                tensors.append(self._read(name, tensor, declared.get(name)))
-        return names, tensors
+                dtype = self._dtypes[name]
+                array = _bfloat16_bits(tensor) if dtype.triton == "BF16" else tensor.as_numpy()
+                feeds.append(Feed(name, dtype, _shape(name, dtype, true_shapes.get(name), array), (array,)))
+        return feeds
 
     def values(self, request: Any) -> dict[str, Value]:
-        """The tensors by name, before TensorFlow has them. Raises StatusError where shape and data disagree."""
-        declared = shapes.declared(request.parameters())
-        tensors = {tensor.name(): tensor for tensor in request.inputs()}
-        return {
-            name: self._value(name, tensor, declared.get(name))
-            for name, tensor in tensors.items()
-            if name != NOOP_INPUT
-        }
+        """What is fed, by name and in its true shape."""
+        return {name: _value(dtype, shape, arrays[0]) for name, dtype, shape, arrays in self.read(request)}
 
-    def joined(self, values: Sequence[Value]) -> TensorHandle:
-        """One tensor with the rows of all `values`."""
-        return self._maker.joined(values[0].dtype, [value.array for value in values])
 
-    def _value(self, name: str, tensor: Any, shape: Any) -> Value:
-        dtype = self._dtypes[name]
-        array = _bfloat16_bits(tensor) if dtype.triton == "BF16" else tensor.as_numpy()
-        true_shape = _shape(name, dtype, shape, array.shape)
-        wire_shape = true_shape if dtype.multiplicity == 1 else (*true_shape, dtype.multiplicity)
-        return Value(dtype, array.reshape(wire_shape))
-
-    def _read(self, name: str, tensor: Any, shape: Any) -> TensorHandle:
-        dtype = self._dtypes[name]
-        if dtype.triton == "BF16":
-            memory = borrow(tensor.to_dlpack())
-            return self._maker.numbers(dtype, _shape(name, dtype, shape, memory.shape), memory.address, memory.size)
-        array = tensor.as_numpy()
-        true_shape = _shape(name, dtype, shape, array.shape)
-        if dtype.is_string:
-            return self._maker.strings(true_shape, array.ravel().tolist())
-        return self._maker.numbers(dtype, true_shape, array.ctypes.data, array.nbytes)
+def _value(dtype: DType, shape: tuple[int, ...], array: Array) -> Value:
+    return Value(dtype, array.reshape(shape if dtype.multiplicity == 1 else (*shape, dtype.multiplicity)))
 
 
 def _bfloat16_bits(tensor: Any) -> Array:
@@ -150,28 +128,26 @@ def _bfloat16_bits(tensor: Any) -> Array:
     return np.frombuffer(ctypes.string_at(memory.address, memory.size), np.uint16)
 
 
-def _shape(name: str, dtype: DType, shape: Any, wire_shape: Sequence[int]) -> tuple[int, ...]:
+def _shape(name: str, dtype: DType, shape: Any, array: Array) -> tuple[int, ...]:
     """The true shape: the one declared, else the flat wire shape."""
-    wire_elements = math.prod(wire_shape)
-    elements, rest = divmod(wire_elements, dtype.multiplicity)
+    if shape is None and dtype.multiplicity == 1:
+        return array.shape
+    elements, rest = divmod(array.size, dtype.multiplicity)
     if rest:
         raise StatusError(
             INVALID_ARGUMENT,
             f"Input {name} of type {dtype.name} takes {dtype.multiplicity} wire elements per element "
-            f"but the request holds {wire_elements}",
+            f"but the request holds {array.size}",
         )
-    if shape is not None:
-        return shapes.checked(name, shape, elements)
-    return tuple(wire_shape) if dtype.multiplicity == 1 else (elements,)
+    return (elements,) if shape is None else shapes.checked(name, shape, elements)
 
 
 class Outputs:
-    """Turns TensorFlow's tensors into a request's outputs; `declared` are their dtypes by name."""
+    """Turns arrays in wire form into a request's outputs; `declared` are their dtypes by name."""
 
-    def __init__(self, library: Library, declared: Mapping[str, int], description: Description) -> None:
-        self._reader = TensorReader(library)
+    def __init__(self, declared: Mapping[str, int], description: Description) -> None:
         self._exporter = Exporter()
-        self._declared = declared
+        self._bfloat16 = frozenset(name for name, number in declared.items() if DTYPES[number].triton == "BF16")
         self._description = description
 
     def response(self, names: Sequence[str], arrays: Mapping[str, Array]) -> Any:
@@ -182,15 +158,6 @@ class Outputs:
         if name == DESCRIPTION_OUTPUT:
             return pb.Tensor(name, np.array([self._description.json().encode()], object))
         array = arrays[name]
-        if DTYPES[self._declared[name]].triton == "BF16":
+        if name in self._bfloat16:
             return pb.Tensor.from_dlpack(name, self._exporter.bfloat16(array, array.ctypes.data, array.shape))
         return pb.Tensor(name, array)
-
-    def array(self, name: str, handle: TensorHandle) -> Array:
-        """Output `name` in its wire form. Raises StatusError where it is not of the configured dtype."""
-        dtype = self._reader.dtype(name, handle)
-        if dtype.number != self._declared[name]:
-            # Triton would label the bytes with the configured type and say nothing.
-            configured = dtypes.name(self._declared[name])
-            raise StatusError(INTERNAL, f"Output {name} is configured as {configured} but is {dtype.name}")
-        return self._reader.array(dtype, handle)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from ctypes import c_char_p, c_void_p
+from ctypes import addressof, c_char_p, c_void_p
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 from .errors import INVALID_ARGUMENT, NOT_FOUND, PlatformError, StatusError
 from .library import Library, Output, Status
-from .tensors import TensorHandle
 
 Observer = Callable[[float], None]
 """Hears the seconds of a run."""
@@ -19,19 +19,37 @@ def _deaf(seconds: float) -> None:
     """Nobody wants to know."""
 
 
+class Call:
+    """Everything that one run hands to TensorFlow, made once and used again by one run after the other."""
+
+    __slots__ = ("arguments", "fed", "fetched", "status")
+
+    def __init__(self, library: Library, session: int, plan: Plan) -> None:
+        self.status = Status(library)
+        self.fed: Any = (c_void_p * len(plan.feeds))()
+        self.fetched: Any = (c_void_p * len(plan.fetches))()
+        self.arguments = (
+            *(session, None),
+            *(addressof(plan.feeds), addressof(self.fed), len(self.fed)),
+            *(addressof(plan.fetches), addressof(self.fetched), len(self.fetched)),
+            *(None, 0, None, self.status.pointer),
+        )
+
+
 class Plan:
     """What is fed and fetched, resolved to operations of the graph.
 
-    The array types are kept since ctypes forgets, and then makes anew, a type that nobody holds.
+    `dtypes` are TensorFlow's numbers of what is fetched. `calls` are those that no run uses now: as many as ever ran
+    at once. The pointers in a call end in memory of the plan.
     """
 
-    __slots__ = ("feeds", "fetches", "tensors_in", "tensors_out", "used")
+    __slots__ = ("calls", "dtypes", "feeds", "fetches", "used")
 
-    def __init__(self, feeds: Sequence[Output], fetches: Sequence[Output]) -> None:
+    def __init__(self, feeds: Sequence[Output], fetches: Sequence[Output], dtypes: Sequence[int]) -> None:
         self.feeds = (Output * len(feeds))(*feeds)
         self.fetches = (Output * len(fetches))(*fetches)
-        self.tensors_in = c_void_p * len(feeds)
-        self.tensors_out = c_void_p * len(fetches)
+        self.dtypes = tuple(dtypes)
+        self.calls: list[Call] = []
         self.used = False
 
 
@@ -43,7 +61,6 @@ class Session:
         self._session = session
         self._graph = graph
         self._observe = observe
-        self._plans: dict[tuple[tuple[str, ...], tuple[str, ...]], Plan] = {}
 
     @classmethod
     def load(
@@ -82,36 +99,32 @@ class Session:
         return cls(library, session, graph, observe)
 
     def plan(self, feeds: Sequence[str], fetches: Sequence[str]) -> Plan:
-        """The plan that feeds and fetches these tensors in this order, made once."""
-        key = (tuple(feeds), tuple(fetches))
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = Plan(
-                [self._output(name, "FeedInputs: unable to find feed output {}") for name in feeds],
-                [self._output(name, "FetchOutputs node {}: not found") for name in fetches],
-            )
-            self._plans[key] = plan
-        return plan
+        """A plan that feeds and fetches these tensors in this order. Raises StatusError as TensorFlow would."""
+        fed = [self._output(name, "FeedInputs: unable to find feed output {}") for name in feeds]
+        fetched = [self._output(name, "FetchOutputs node {}: not found") for name in fetches]
+        return Plan(fed, fetched, [self._library.operation_output_type(output) for output in fetched])
 
-    def run(self, plan: Plan, tensors: Sequence[TensorHandle]) -> list[TensorHandle]:
-        """Feed `tensors` and give what is fetched. Raises StatusError with TensorFlow's code and text."""
-        library, status = self._library, Status(self._library)
-        fed = plan.tensors_in(*[tensor.pointer for tensor in tensors])
-        fetched = plan.tensors_out()
-        start = time.perf_counter()
-        library.session_run(
-            self._session,
-            None,
-            *(plan.feeds, fed, len(fed)),
-            *(plan.fetches, fetched, len(fetched)),
-            *(None, 0, None, status.pointer),
-        )
-        seconds = time.perf_counter() - start
-        status.check()
+    def run(self, plan: Plan, tensors: Sequence[int]) -> list[int]:
+        """Feed `tensors` and give what is fetched, which the caller has to delete.
+
+        Raises StatusError with TensorFlow's code and text.
+        """
+        try:
+            call = plan.calls.pop()
+        except IndexError:
+            call = Call(self._library, self._session, plan)
+        call.fed[:] = tensors
+        start = perf_counter()
+        self._library.session_run(*call.arguments)
+        seconds = perf_counter() - start
+        # A failure leaves the call to be freed with its status.
+        call.status.check()
+        fetched: list[int] = call.fetched[:]
+        plan.calls.append(call)
         if plan.used:
             self._observe(seconds)
         plan.used = True
-        return [TensorHandle(library, pointer) for pointer in fetched if pointer]
+        return fetched
 
     def device_types(self) -> list[str]:
         """The types of the devices of this session, such as `CPU` and `GPU`."""

@@ -21,12 +21,17 @@ class Statistics:
         with self._lock:
             self._requests += 1
 
-    def ran(self, rows: int | None = None) -> None:
-        """The session is about to run; a batch of `rows`, padding included, where requests are batched."""
+    def ran(self) -> None:
+        """A request came and is about to run by itself: `asked` and a run in one step."""
+        with self._lock:
+            self._requests += 1
+            self._runs += 1
+
+    def ran_batch(self, rows: int) -> None:
+        """A batch of `rows`, padding included, is about to run."""
         with self._lock:
             self._runs += 1
-            if rows is not None:
-                self._batch_sizes[rows] += 1
+            self._batch_sizes[rows] += 1
 
     def totals(self) -> dict[str, Any]:
         """`requests`, `runs`, and `batch_sizes`: how many batches ran by their rows."""

@@ -1,4 +1,4 @@
-"""Tensors of TensorFlow's memory: made from Triton's inputs, read as Triton's outputs."""
+"""Tensors of TensorFlow's memory: made from what is fed, read as what Triton carries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from . import dtypes
 from .dtypes import DType
-from .errors import UNIMPLEMENTED, PlatformError, StatusError
+from .errors import PlatformError
+from .feed import Array, Feed
 from .library import DEALLOCATOR, Library
-
-Array = npt.NDArray[Any]
 
 STRING_SIZE = 24
 """sizeof(TF_TString). All zero bytes are a valid empty string, as TF_StringInit leaves it."""
@@ -24,6 +22,18 @@ INLINE_STRING = 22
 
 ALIGNMENT = 64
 """What TensorFlow demands of the data of a tensor (EIGEN_MAX_ALIGN_BYTES)."""
+
+NO_TENSOR = "TensorFlow could not make a tensor for an input"
+
+
+SMALL = 1 << 16
+"""Bytes of an output below which a copy is cheaper than keeping TensorFlow's memory for as long as Triton reads it."""
+
+SMALL_INPUT = 1 << 12
+"""Bytes of an input below which copying them twice is cheaper than asking numpy for their address."""
+
+MOST_DIMS = 1024
+"""How many shapes are kept in TensorFlow's form."""
 
 
 class TensorHandle:
@@ -46,36 +56,48 @@ class TensorHandle:
 
 
 class TensorMaker:
-    """Makes TensorFlow's tensors from the data of requests."""
+    """Makes TensorFlow's tensors from what is fed. Whoever asks for one deletes it."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._dims: dict[tuple[int, ...], Any] = {}
         self._string_buffers: dict[int, tuple[Any, bool]] = {}
         self._release_strings = DEALLOCATOR(self._release)
 
-    def numbers(self, dtype: DType, shape: Sequence[int], address: int, size: int) -> TensorHandle:
-        """A tensor with a copy of the `size` bytes at `address`."""
-        handle = self._handle(self._library.allocate_tensor(dtype.number, _dims(shape), len(shape), size))
-        if size:
-            ctypes.memmove(self._library.tensor_data(handle.pointer), address, size)
-        return handle
-
-    def joined(self, dtype: DType, arrays: Sequence[Array]) -> TensorHandle:
-        """A tensor with the rows of all `arrays`, which are in wire form and equal in their other dimensions."""
-        wire_shape = (sum([len(array) for array in arrays]), *arrays[0].shape[1:])
-        shape = wire_shape if dtype.multiplicity == 1 else wire_shape[:-1]
-        if dtype.is_string:
-            return self.strings(shape, [value for array in arrays for value in array.ravel().tolist()])
+    def tensor(self, feed: Feed) -> int:
+        """A TF_Tensor with a copy of the elements."""
+        _, dtype, shape, arrays = feed
+        if dtype.triton == "BYTES":
+            return self._strings(shape, [value for array in arrays for value in array.ravel().tolist()])
         if len(arrays) == 1:
-            return self.numbers(dtype, shape, arrays[0].ctypes.data, arrays[0].nbytes)
-        size = sum([array.nbytes for array in arrays])
-        handle = self._handle(self._library.allocate_tensor(dtype.number, _dims(shape), len(shape), size))
-        if size:
-            memory = memoryview((ctypes.c_char * size).from_address(self._library.tensor_data(handle.pointer)))
-            np.concatenate(arrays, out=np.frombuffer(memory, arrays[0].dtype).reshape(wire_shape))
-        return handle
+            return self._numbers(dtype.number, shape, arrays[0])
+        return self._joined(dtype.number, shape, arrays)
 
-    def strings(self, shape: Sequence[int], values: Sequence[bytes]) -> TensorHandle:
+    def _numbers(self, number: int, shape: tuple[int, ...], array: Array) -> int:
+        size = array.nbytes
+        pointer, memory = self._allocate(number, shape, size)
+        if size <= SMALL_INPUT:
+            ctypes.memmove(memory, array.tobytes(), size)
+        else:
+            ctypes.memmove(memory, array.ctypes.data, size)
+        return pointer
+
+    def _joined(self, number: int, shape: tuple[int, ...], arrays: Sequence[Array]) -> int:
+        pointer, memory = self._allocate(number, shape, sum([array.nbytes for array in arrays]))
+        for array in arrays:
+            ctypes.memmove(memory, array.ctypes.data, array.nbytes)
+            memory += array.nbytes
+        return pointer
+
+    def _allocate(self, number: int, shape: tuple[int, ...], size: int) -> tuple[int, int]:
+        """An uninitialised tensor of `size` bytes and the address of its first element, 0 where it has none."""
+        library = self._library
+        pointer = library.allocate_tensor(number, self._dims_of(shape), len(shape), size)
+        if pointer is None:
+            raise PlatformError(NO_TENSOR)
+        return pointer, library.tensor_data(pointer) or 0
+
+    def _strings(self, shape: tuple[int, ...], values: Sequence[bytes]) -> int:
         """A tensor of DT_STRING. TensorFlow owns copies of all bytes, since a table or a variable may keep them."""
         size = STRING_SIZE * len(values)
         buffer = ctypes.create_string_buffer(size + ALIGNMENT)
@@ -84,11 +106,12 @@ class TensorMaker:
         for position, value in zip(range(address, address + size, STRING_SIZE), values, strict=True):
             copy(position, value, len(value))
         self._string_buffers[address] = (buffer, any(len(value) > INLINE_STRING for value in values))
-        return self._handle(
-            self._library.new_tensor(
-                dtypes.DT_STRING, _dims(shape), len(shape), address, size, self._release_strings, None
-            )
+        pointer: int | None = self._library.new_tensor(
+            dtypes.DT_STRING, self._dims_of(shape), len(shape), address, size, self._release_strings, None
         )
+        if pointer is None:
+            raise PlatformError(NO_TENSOR)
+        return pointer
 
     def _release(self, address: int, size: int, _: int | None) -> None:
         """TensorFlow's last reference to a string tensor is gone, on whichever thread that was."""
@@ -97,10 +120,14 @@ class TensorMaker:
             for position in range(address, address + size, STRING_SIZE):
                 self._library.string_dealloc(position)
 
-    def _handle(self, pointer: int | None) -> TensorHandle:
-        if pointer is None:
-            raise PlatformError("TensorFlow could not make a tensor for an input")
-        return TensorHandle(self._library, pointer)
+    def _dims_of(self, shape: tuple[int, ...]) -> Any:
+        """`shape` as TensorFlow takes it; making one costs as much as making the tensor."""
+        dims = self._dims.get(shape)
+        if dims is None:
+            dims = (ctypes.c_int64 * len(shape))(*shape)
+            if len(self._dims) < MOST_DIMS:
+                self._dims[shape] = dims
+        return dims
 
 
 class TensorReader:
@@ -109,43 +136,40 @@ class TensorReader:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def dtype(self, name: str, handle: TensorHandle) -> DType:
-        """The dtype of output `name`. Raises StatusError where no client can be given it."""
-        number = dtypes.base(self._library.tensor_type(handle.pointer))
-        dtype = dtypes.DTYPES.get(number)
-        if dtype is None:
-            raise StatusError(UNIMPLEMENTED, f"Output {name} is of type {dtypes.name(number)}, which cannot be served")
-        return dtype
-
-    def shape(self, handle: TensorHandle) -> tuple[int, ...]:
-        dim, pointer = self._library.dim, handle.pointer
-        return tuple([dim(pointer, axis) for axis in range(self._library.num_dims(pointer))])
-
-    def data(self, handle: TensorHandle) -> int:
-        """The address of the first element; 0 where there is none."""
-        return self._library.tensor_data(handle.pointer) or 0
-
-    def array(self, dtype: DType, handle: TensorHandle) -> Array:
+    def array(self, dtype: DType, pointer: int) -> Array:
         """The tensor in its wire form: of its true shape, with one more dimension where an element takes several
-        wire elements. Numbers share the tensor's memory and keep it alive."""
-        if dtype.is_string:
-            return self._strings(handle)
-        shape = self.shape(handle)
+        wire elements. The tensor belongs to the array from now on, or is deleted."""
+        library = self._library
+        if dtype.triton == "BYTES":
+            return self._strings(TensorHandle(library, pointer))
+        shape = self._shape(pointer)
         if dtype.multiplicity > 1:
             shape = (*shape, dtype.multiplicity)
-        element = np.dtype(dtype.numpy)
-        if not self._library.tensor_byte_size(handle.pointer):
-            return np.empty(shape, element)
+        size = library.tensor_byte_size(pointer)
+        if size > SMALL:
+            return self._view(dtype, shape, TensorHandle(library, pointer))
+        # The empty tensor's address may be null, of which nothing can be read.
+        content = ctypes.string_at(library.tensor_data(pointer), size) if size else b""
+        library.delete_tensor(pointer)
+        array = np.frombuffer(content, dtype.numpy)
+        return array if len(shape) == 1 else array.reshape(shape)
+
+    def _shape(self, pointer: int) -> tuple[int, ...]:
+        dim = self._library.dim
+        rank = self._library.num_dims(pointer)
+        return (dim(pointer, 0),) if rank == 1 else tuple([dim(pointer, axis) for axis in range(rank)])
+
+    def _view(self, dtype: DType, shape: tuple[int, ...], handle: TensorHandle) -> Array:
         handle.__array_interface__ = {
             "version": 3,
-            "typestr": element.str,
+            "typestr": np.dtype(dtype.numpy).str,
             "shape": shape,
-            "data": (self.data(handle), False),
+            "data": (self._library.tensor_data(handle.pointer), False),
         }
         return np.asarray(handle)
 
     def _strings(self, handle: TensorHandle) -> Array:
-        shape, first = self.shape(handle), self.data(handle)
+        shape, first = self._shape(handle.pointer), self._library.tensor_data(handle.pointer) or 0
         pointer_of, size_of, bytes_at = (
             self._library.string_get_data_pointer,
             self._library.string_get_size,
@@ -157,7 +181,3 @@ class TensorReader:
             position = first + index * STRING_SIZE
             flat[index] = bytes_at(pointer_of(position), size_of(position))
         return result
-
-
-def _dims(shape: Sequence[int]) -> Any:
-    return (ctypes.c_int64 * len(shape))(*shape)
