@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from bridge import inputs as server_inputs
+from bridge.access_parts import AccessParts
 from bridge.client_parts import ClientParts
 from bridge.console.health import Health
 from bridge.control_parts import ControlParts, connected_view, meters
@@ -87,7 +88,8 @@ class Application:
         if triton is not None:
             self._parts.on_close(triton.stop)
         access = await RegistryAccess.open(self._settings, self._state, self._parts)
-        ports = PortParts(inputs, self._parts)
+        guard = AccessParts(inputs.access, access)
+        ports = PortParts(inputs, self._parts, guard.gates)
         serving, mesh_metrics = ServingMetrics(), _mesh_metrics(inputs)
 
         control = ControlParts(inputs, self._state, access, self._executors)
@@ -97,10 +99,11 @@ class Application:
         view = connected_view(plane)
         term.add_instances(triton, self._parts)
 
-        gauges = meters(plane, access, serving, mesh_metrics, mesh)
+        gauges = meters(plane, access, serving, mesh_metrics, mesh, guard.denials.metric)
         path = request_path(inputs.clients, view, plane, gauges, self._parts)
         self._parts.spawn(access.recorder.run(), "recorder")
         self._parts.on_close(lambda: access.record_end(self._cause))
+        guard.start(self._parts)
         await term.start(self._parts)
         bound = await ports.admin(
             term.operations(),
@@ -112,7 +115,7 @@ class Application:
         if not await self._load_first(inputs, plane, mesh):
             return
         managing = management(inputs, term.configurator, mesh, path, gauges)
-        clients = ClientParts(inputs.clients, self._parts, path, gauges, managing)
+        clients = ClientParts(inputs.clients, self._parts, path, gauges, managing, guard.gates)
         bound |= await clients.tf_serving(rest_optional=self._models_first)
         if mesh is not None:
             bound |= await clients.modelmesh()

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from bridge.access.gates import Gates
+from bridge.access.grpc_gate import guarded
 from bridge.client_inputs import ClientInputs
 from bridge.client_ports import EVERYWHERE, ClientPorts
 from bridge.modelmesh.methods import MESH_SERVICE
@@ -23,6 +26,7 @@ from bridge.tfserving import model_service
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.metrics_page import MetricsPage
 from bridge.tfserving.model_service import ModelService
+from bridge.tfserving.rest_access import RestAccess
 from bridge.tfserving.rest_server import RestServer
 from bridge.tfserving.rpc import Rpc, Service, answered
 
@@ -52,6 +56,7 @@ class ClientParts:
         path: RequestPath,
         meters: Meters,
         management: Management,
+        gates: Gates,
         *,
         reuse_port: bool = False,
     ) -> None:
@@ -61,6 +66,7 @@ class ClientParts:
         self._path = path
         self._meters = meters
         self._management = management
+        self._gates = gates
         self._reuse_port = reuse_port
 
     async def tf_serving(self, *, rest_optional: bool) -> dict[str, int]:
@@ -75,12 +81,13 @@ class ClientParts:
         """ModelMesh's port."""
         inputs, settings, meters = self._inputs, self._settings, self._meters
         observe = meters.own.requests("modelmesh")
+        meter = RequestMeter(meters.mesh, self._path.view, full_names=inputs.mesh_metrics.full_names)
         server = GrpcServer(
             self._path.core,
             as_content=settings.enable_serialization_as_tensor_content,
             addressing=MODELMESH,
             services={MESH_SERVICE: _service(self._management.rpcs[MESH_SERVICE], observe)},
-            wraps=[RequestMeter(meters.mesh, self._path.view, full_names=inputs.mesh_metrics.full_names).around],
+            wraps=[partial(guarded, self._gates.client("modelmesh")), meter.around],
             observe=observe,
             open_server=inputs.open_server(inputs.mesh_tls, reuse_port=self._reuse_port),
         )
@@ -99,6 +106,7 @@ class ClientParts:
             self._path.core,
             as_content=settings.enable_serialization_as_tensor_content,
             services=services,
+            wraps=[partial(guarded, self._gates.client("grpc"))],
             observe=observe,
             open_server=inputs.open_server(inputs.tls, reuse_port=self._reuse_port),
         )
@@ -114,7 +122,12 @@ class ClientParts:
             page=MetricsPage(inputs.page_path, self._management.page) if inputs.page_path else None,
             observe=self._meters.own.requests("rest"),
             reuse_port=self._reuse_port,
+            access=self._rest_access(),
         )
+
+    def _rest_access(self) -> RestAccess | None:
+        gate = self._gates.client("rest")
+        return RestAccess(gate, self._gates.rest_needs) if gate.closed else None
 
 
 def _service(rpcs: Mapping[str, Rpc], observe: RequestObserver) -> Service:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from prometheus_client.registry import Collector
+
 from bridge.executors import Executors
 from bridge.inputs import Inputs
 from bridge.instances import runner_options
@@ -153,7 +155,8 @@ def meters(
     serving: ServingMetrics,
     mesh_metrics: MeshMetrics,
     mesh: ModelMesh | None,
+    denied: Collector,
 ) -> Meters:
-    """The metrics; ModelMesh's are shown where ModelMesh is on."""
-    shown = [mesh_metrics] if mesh is not None else []
+    """The metrics; ModelMesh's are shown where ModelMesh is on. `denied` counts denied calls."""
+    shown = [denied, mesh_metrics] if mesh is not None else [denied]
     return Meters(Metrics(StateCollector(plane, access.recorder, access.registry), *shown), serving, mesh_metrics)

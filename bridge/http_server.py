@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from bridge.errors import Unavailable
+from bridge.http_tls import TlsProtocol
 
 KEEP_ALIVE_SECONDS = 60
 """How long an idle connection stays open: longer than the pools of common clients and proxies keep theirs."""
@@ -41,7 +42,7 @@ class HttpServer:
         self._reuse_port = reuse_port
         self._config = uvicorn.Config(
             app,
-            http="httptools",
+            http="httptools" if tls is None else TlsProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bridge import access_inputs
+from bridge.access_inputs import AccessInputs
 from bridge.client_inputs import ClientInputs
 from bridge.client_ports import channel_arguments
 from bridge.modelmesh import environment, static_models, type_constraints
@@ -34,6 +36,8 @@ class Inputs:
     mesh: MeshEnvironment
     listed_models: tuple[StaticModel, ...]
     type_constraints: TypeConstraints
+    access: AccessInputs
+    admin_tls: ServerTls | None
 
     @property
     def mesh_metrics(self) -> MetricsOptions:
@@ -69,4 +73,6 @@ def read(settings: Settings, variables: Mapping[str, str]) -> Inputs:
         mesh=mesh,
         listed_models=listed,
         type_constraints=type_constraints.from_environment(variables if settings.modelmesh_port else {}),
+        access=access_inputs.read(settings),
+        admin_tls=ssl_config.read(settings.admin_ssl_config_file) if settings.admin_ssl_config_file else None,
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+from bridge.access.gates import Gates
+from bridge.access.http_gate import GatedApp
+from bridge.addresses import is_loopback
 from bridge.agents.app import agent_app
 from bridge.agents.mirrors import Mirrors
 from bridge.client_ports import EVERYWHERE
 from bridge.console.admin import admin_app
 from bridge.console.health import Health
-from bridge.console.hosts import is_loopback
 from bridge.errors import InvalidArgument
 from bridge.executors import Executors
 from bridge.http_server import HttpServer
@@ -24,10 +27,11 @@ from bridge.telemetry.metrics_port import metrics_server
 class PortParts:
     """Opens ports; every method answers the bound ones by name. Raises BridgeError for what cannot be bound."""
 
-    def __init__(self, inputs: Inputs, parts: Parts) -> None:
+    def __init__(self, inputs: Inputs, parts: Parts, gates: Gates) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
         self._parts = parts
+        self._gates = gates
 
     async def agents(self, deployment: str, executors: Executors) -> Mirrors | None:
         """What agents on Tritons' hosts copy, None where their port is off."""
@@ -46,8 +50,16 @@ class PortParts:
         settings = self._settings
         if not settings.admin_port:
             return {}
-        local_only = is_loopback(settings.admin_address)
-        server = HttpServer(admin_app(operations, vmodels, health, metrics, local_only=local_only))
+        app = admin_app(
+            operations,
+            vmodels,
+            health,
+            metrics,
+            local_only=is_loopback(settings.admin_address),
+            gate=partial(GatedApp, gate=self._gates.admin(), needs=self._gates.admin_needs),
+        )
+        tls = self._inputs.admin_tls
+        server = HttpServer(app, tls.ssl_context() if tls else None)
         port = await server.start(settings.admin_address, settings.admin_port)
         self._parts.on_close(lambda: server.stop(1.0))
         return {"admin": port}
@@ -57,7 +69,8 @@ class PortParts:
         options = self._inputs.mesh.metrics
         if options is None:
             return {}
-        server = metrics_server(metrics, https=options.https)
+        gate = partial(GatedApp, gate=self._gates.client("modelmesh"), needs=self._gates.admin_needs)
+        server = metrics_server(metrics, https=options.https, gate=gate)
         port = await server.start(EVERYWHERE, options.port)
         self._parts.on_close(lambda: server.stop(1.0))
         return {"metrics": port}

@@ -27,7 +27,10 @@ class Settings:
     rest_api_port: int = setting(8501, "REST port for TF Serving clients, on every address; 0 turns it off")
     modelmesh_port: int = setting(8033, "gRPC port for ModelMesh clients, on every address; 0 turns ModelMesh off")
     admin_port: int = setting(8502, "port of the admin API, /livez, /readyz and /metrics; 0 turns it off")
-    admin_address: str = setting("127.0.0.1", "address that the admin port binds to")
+    admin_address: str = setting(
+        "127.0.0.1", "address that the admin port binds to; another than loopback needs --access_token_file"
+    )
+    admin_ssl_config_file: str = setting("", "text-format SSLConfig; makes the admin port HTTPS, mutual if it says so")
     grpc_socket_path: str = setting("", "path of a Unix socket on which gRPC is served as well")
     grpc_server: str = setting(
         "auto",
@@ -39,6 +42,17 @@ class Settings:
     rest_api_timeout_in_ms: int = setting(30_000, "deadline of a REST inference call; 0 or less means none")
     rest_api_enable_cors_support: bool = setting(False, "add CORS headers to every REST response")
     ssl_config_file: str = setting("", "text-format SSLConfig; makes the gRPC and REST ports TLS, mutual if it says so")
+    access_token_file: str = setting(
+        "",
+        "JSON file with the bearer tokens and certificate subjects that may call, and their scopes; read again when it "
+        "changes; the admin port then asks for one",
+    )
+    require_access: str = setting(
+        "",
+        "client ports that ask for a scope as well: grpc, rest, modelmesh or all, comma-separated, each as PORT or "
+        "PORT:SCOPE, where SCOPE is inference, read or manage",
+    )
+    open_metrics: bool = setting(False, "let metrics be read without a token where a port asks for one")
     use_alts_credentials: bool = setting(False, "secure the gRPC port by ALTS; works on Google Cloud only")
     enable_grpc_healthcheck_service: bool = setting(False, "serve grpc.health.v1.Health on the gRPC port")
     enable_serialization_as_tensor_content: bool = setting(

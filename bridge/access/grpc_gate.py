@@ -13,7 +13,7 @@ from bridge.tfserving.rpc import Caller, Rpc, Service, Services, StreamRpc
 
 def guarded(gate: Gate, services: Services) -> Services:
     """`services` behind `gate`. What needs nothing is left as it is; what changes something learns who calls also
-    where no scope is asked for."""
+    where no scope is asked for. What is denied reaches no RPC."""
     return {name: _service(gate, name, service) for name, service in services.items()}
 
 

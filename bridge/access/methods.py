@@ -79,6 +79,8 @@ GRPC: Needs = {
 """By `service/method`."""
 
 METRICS = "metrics"
+METRICS_PAGE = "GET /metrics"
+"""What denials call the pages of metrics: on the REST port, wherever it lies there, and elsewhere."""
 
 REST: Needs = {
     "predict": INFERENCE,
@@ -102,7 +104,7 @@ REST: Needs = {
 ADMIN: Needs = {
     "GET /livez": OPEN,
     "GET /readyz": OPEN,
-    "GET /metrics": READ,
+    METRICS_PAGE: READ,
     "GET /api/v1/models": READ,
     "GET /api/v1/versions": READ,
     "GET /api/v1/labels": READ,

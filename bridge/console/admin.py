@@ -17,6 +17,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from bridge.console import questions, vmodel_body
 from bridge.console.answers import error_response, json_response
@@ -33,6 +34,12 @@ MAX_EVENTS_PER_PAGE = 1000
 LARGEST_SEQUENCE = 2**63 - 1
 
 Handler = Callable[[Request], Awaitable[Response]]
+Gated = Callable[[ASGIApp], ASGIApp]
+"""Puts an application behind what decides who may call it."""
+
+
+def _ungated(app: ASGIApp) -> ASGIApp:
+    return app
 
 
 class MetricsPage(Protocol):
@@ -44,13 +51,20 @@ class MetricsPage(Protocol):
 
 
 def admin_app(
-    operations: Operations, modelmesh: ModelMeshOperations, health: Readiness, metrics: MetricsPage, *, local_only: bool
+    operations: Operations,
+    modelmesh: ModelMeshOperations,
+    health: Readiness,
+    metrics: MetricsPage,
+    *,
+    local_only: bool,
+    gate: Gated = _ungated,
 ) -> Starlette:
-    """The ASGI application of the admin port. `local_only` is for a port on loopback: it refuses foreign hosts."""
+    """The ASGI application of the admin port, behind `gate`. `local_only` is for a port on loopback: it refuses
+    foreign hosts."""
     app = Starlette(
         routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(modelmesh)],
         exception_handlers={HTTPException: _http_error},
-        middleware=[Middleware(LocalHosts)] if local_only else [],
+        middleware=[*([Middleware(LocalHosts)] if local_only else []), Middleware(gate)],
     )
     app.router.redirect_slashes = False
     return app

@@ -31,14 +31,6 @@ class LocalHosts:
         await error_response(message, Code.PERMISSION_DENIED, 403)(scope, receive, send)
 
 
-def is_loopback(address: str) -> bool:
-    """Whether a port that is bound to `address` can be reached from this machine only."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
-
-
 def is_local(host: str) -> bool:
     """Whether a Host header names an IP address or localhost, with or without a port."""
     name = host[: host.rindex("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]

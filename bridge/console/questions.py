@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 
+from bridge.access import actors, http_gate
+from bridge.access.gates import ADMIN
 from bridge.errors import InvalidArgument
 from bridge.registry.records import Actor
 
 BODY_LIMIT = 1024 * 1024
 """Bytes."""
-
-SOURCE = "admin"
 
 
 def parameters(request: Request, *known: str) -> dict[str, str]:
@@ -69,15 +69,6 @@ async def body(request: Request) -> dict[str, Any]:
 
 
 def actor(request: Request) -> Actor:
-    """Who asks: the peer's address, with the reason and the request's id that it gave."""
-    peer = f"{request.client.host}:{request.client.port}" if request.client else "unknown"
-    return Actor(peer, SOURCE, _text(request, "x-audit-reason"), request.state.request_id)
-
-
-def _text(request: Request, header: str) -> str:
-    """A header with any text: clients send UTF-8, the ASGI server reads Latin-1."""
-    value = request.headers.get(header, "")
-    try:
-        return value.encode("latin-1").decode()
-    except UnicodeDecodeError:
-        return value
+    """Who asks, with the reason and the request's id that they gave."""
+    metadata = {**http_gate.text_headers(request.scope), actors.REQUEST_ID: request.state.request_id}
+    return actors.actor(http_gate.identity(request.scope), ADMIN, metadata)

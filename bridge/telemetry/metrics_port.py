@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import socket
+from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from bridge.http_server import HttpServer
 from bridge.telemetry.metrics import Metrics
@@ -17,13 +19,14 @@ from bridge.tfserving.ssl_config import ServerTls
 VALID = datetime.timedelta(days=3650)
 
 
-def metrics_server(metrics: Metrics, *, https: bool) -> HttpServer:
-    """Serves GET /metrics."""
+def metrics_server(metrics: Metrics, *, https: bool, gate: Callable[[ASGIApp], ASGIApp]) -> HttpServer:
+    """Serves GET /metrics behind `gate`."""
 
     async def page(request: Request) -> Response:
         return Response(metrics.page(), headers={"Content-Type": metrics.content_type})
 
-    return HttpServer(Starlette(routes=[Route("/metrics", page)]), self_signed().ssl_context() if https else None)
+    app = gate(Starlette(routes=[Route("/metrics", page)]))
+    return HttpServer(app, self_signed().ssl_context() if https else None)
 
 
 def self_signed() -> ServerTls:

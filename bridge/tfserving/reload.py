@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bridge.access import actors
+from bridge.access.gates import RPC
 from bridge.lifecycle.configurator import Configurator
 from bridge.registry.records import Actor
 from bridge.tfserving.model_service import Reload
@@ -20,5 +22,5 @@ def reloader(configurator: Configurator) -> Reload:
 
 def actor(caller: Caller) -> Actor:
     """Who changes something by an RPC; the reason and the request id come from metadata."""
-    metadata = caller.metadata
-    return Actor(caller.peer, "RPC", metadata.get("x-audit-reason", ""), metadata.get("x-request-id", ""))
+    identity = caller.identity or caller.credentials.unproven()
+    return actors.actor(identity, RPC, caller.metadata)

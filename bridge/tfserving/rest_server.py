@@ -17,6 +17,7 @@ from bridge.serving.infer import InferenceCore
 from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.metrics_page import MetricsPage
 from bridge.tfserving.offload import LARGE, Offload
+from bridge.tfserving.rest_access import METRICS, RestAccess, action
 from bridge.tfserving.rest_api import Reply, RestApi
 from bridge.tfserving.rest_urls import is_api
 
@@ -42,7 +43,8 @@ class RestServer:
     """The REST port.
 
     `timeout_in_ms` bounds inference calls, 0 or less means none; `threads` convert large bodies; `cors` adds the CORS
-    headers; `tls` makes it HTTPS; `page` is the Prometheus page; with `reuse_port` other processes may share the port.
+    headers; `tls` makes it HTTPS; `page` is the Prometheus page; `access` denies
+    requests; with `reuse_port` other processes may share the port.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class RestServer:
         tls: ssl.SSLContext | None = None,
         page: MetricsPage | None = None,
         observe: RequestObserver = unobserved,
+        access: RestAccess | None = None,
         reuse_port: bool = False,
     ) -> None:
         self._offload = Offload(max(1, threads))
@@ -62,7 +65,7 @@ class RestServer:
         timeout = timeout_in_ms / 1000 if timeout_in_ms > 0 else None
         api = RestApi(core, timeout, self._offload, observe)
         v2 = V2RestApi(core, timeout, self._offload, observe)
-        app = RestApp(api, v2, self._offload, self._memory, cors=cors, page=page)
+        app = RestApp(api, v2, self._offload, self._memory, cors=cors, page=page, access=access)
         self._server = HttpServer(app, tls, reuse_port=reuse_port)
 
     async def start(self, host: str, port: int) -> int:
@@ -91,15 +94,21 @@ class RestApp:
         *,
         cors: bool,
         page: MetricsPage | None,
+        access: RestAccess | None = None,
     ) -> None:
         self._api = api
         self._v2 = v2
         self._offload = offload
         self._memory = memory
-        self._headers = _CORS_HEADERS if cors else {}
+        self._headers = _cors_headers(authorized=access is not None) if cors else {}
+        self._access = access
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        denial = self._denial(scope)
+        if denial is not None:
+            await _send(send, denial)
+            return
         body = await _read_body(receive)
         if body is None:
             return
@@ -108,6 +117,15 @@ class RestApp:
         del body
         await _send(send, reply)
         self._memory.used(size)
+
+    def _denial(self, scope: Scope) -> Reply | None:
+        """The answer to a request that is denied, which is said before its body is read."""
+        if self._access is None:
+            return None
+        target = _target(scope)
+        page = self._page is not None and self._page.serves(target)
+        reply = self._access.denial(scope, METRICS if page else action(scope["method"], target))
+        return replace(reply, headers={**reply.headers, **self._headers}) if reply is not None else None
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
         method, target = scope["method"], _target(scope)
@@ -128,6 +146,13 @@ class RestApp:
         if b"gzip" in headers.get(b"content-encoding", b""):
             body = await self._offload.run(LARGE, inflate, body)
         return await self._api.handle(method, target, body)
+
+
+def _cors_headers(*, authorized: bool) -> Mapping[str, str]:
+    """A page that has to show a token may send it."""
+    if not authorized:
+        return _CORS_HEADERS
+    return {**_CORS_HEADERS, "Access-Control-Allow-Headers": "Content-Type, Authorization"}
 
 
 def inflate(body: bytes, limit: int = INFLATED_LIMIT) -> bytes:

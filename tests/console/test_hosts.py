@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.console.hosts import is_local, is_loopback
+from bridge.addresses import is_loopback
+from bridge.console.hosts import is_local
 from tests.console.admin_server import AdminServer
 
 

@@ -1,0 +1,89 @@
+"""Gates before HTTP: what a request shows of its caller, and how a denial is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bridge.access import methods
+from bridge.access.gate import Gate
+from bridge.access.identity import Credentials, Identity
+from bridge.access.methods import Needs
+from bridge.errors import BridgeError, Code
+
+IDENTITY = "bridge.identity"
+"""Where the ASGI scope of a request holds who calls."""
+REALM = 'Bearer realm="triton-bridge"'
+UNLISTED = "anything else"
+"""What denials name that have no name of their own: clients must not choose the names in the history."""
+
+
+class GatedApp:
+    """ASGI middleware: lets requests pass by `METHOD /path` in `needs`, and tells `app` who calls."""
+
+    def __init__(self, app: ASGIApp, gate: Gate, needs: Needs) -> None:
+        self._app = app
+        self._gate = gate
+        self._needs = needs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        verb = "GET" if scope["method"] == "HEAD" else scope["method"]
+        method = f"{verb} {scope['path']}"
+        needed = self._needs.get(method, methods.UNLISTED)
+        name = method if method in self._needs else UNLISTED
+        headers = text_headers(scope)
+        try:
+            scope[IDENTITY] = self._gate.admit(name, needed, credentials(scope, headers), headers)
+        except BridgeError as error:
+            await _denied(error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def text_headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    """The header fields by lower-case name, the last of each; clients send UTF-8 or Latin-1."""
+    return {name.decode("latin-1"): _text(value) for name, value in scope["headers"]}
+
+
+def credentials(scope: Mapping[str, Any], headers: Mapping[str, str]) -> Credentials:
+    """What an HTTP request shows of its caller."""
+    tls = scope.get("extensions", {}).get("tls", {})
+    return Credentials(headers.get("authorization", ""), tls.get("client_cert_name") or "", _peer(scope))
+
+
+def identity(scope: Mapping[str, Any]) -> Identity:
+    """Who calls, as the gate found, or as far as that is known without one."""
+    found = scope.get(IDENTITY)
+    return found if isinstance(found, Identity) else credentials(scope, {}).unproven()
+
+
+def challenge(error: BridgeError) -> str:
+    """The WWW-Authenticate header of a denial, as RFC 6750 has it."""
+    if error.code is Code.PERMISSION_DENIED:
+        return f'{REALM}, error="insufficient_scope"'
+    return REALM
+
+
+def _denied(error: BridgeError) -> Response:
+    body = orjson.dumps({"error": error.message, "code": error.code.name})
+    headers = {"WWW-Authenticate": challenge(error)}
+    return Response(body, error.http_status, headers, "application/json")
+
+
+def _peer(scope: Mapping[str, Any]) -> str:
+    client = scope.get("client")
+    if not client:
+        return "unknown"
+    host, port = client
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
