@@ -58,6 +58,8 @@ class _Managed:
     servable: Servable | None = None
     wish: Wish = field(default_factory=Wish)
     verdict: BridgeError | None = None
+    hidden: bool = False
+    """Loaded by a rehearsal, and never asked for since: no request reaches it."""
 
 
 class ModelManager:
@@ -76,6 +78,8 @@ class ModelManager:
         self.configured = True
         self._surroundings = surroundings
         self._managed: dict[int, _Managed] = {}
+        self._asked: Mapping[int, VersionDirectory] = MappingProxyType({})
+        self._rehearsed: Mapping[int, VersionDirectory] = MappingProxyType({})
         self._postponed: dict[int, VersionDirectory] = {}
         self._statuses: dict[int, VersionStatus] = {}
         self._wanted_labels: Mapping[str, int] = MappingProxyType({})
@@ -85,9 +89,34 @@ class ModelManager:
 
     def aspire(self, directories: Sequence[VersionDirectory]) -> None:
         """Serve exactly these versions. One that is just unloading comes back after its end."""
-        wanted = {item.version: item for item in directories}
-        if self._awaited.found(wanted):
+        self._asked = {item.version: item for item in directories}
+        if self._awaited.found(self._asked):
             self._changed()
+        for version in self._asked.keys() & self._managed.keys():
+            self._show(self._managed[version])
+        self._want()
+
+    def rehearse(self, directories: Sequence[VersionDirectory]) -> None:
+        """Load these as well, without a request for those that nobody asks for; none of them ends the rehearsal."""
+        self._rehearsed = {item.version: item for item in directories}
+        self._want()
+
+    def rehearsal(self) -> VersionStatus | None:
+        """The state of a rehearsed version that ended in error, or of the highest one once all serve; None before."""
+        phases = {version: self._managed[version].phase for version in self._rehearsed if version in self._managed}
+        failed = [version for version, phase in phases.items() if phase is Phase.ERROR]
+        if failed:
+            return self._statuses[max(failed)]
+        ready = len(phases) == len(self._rehearsed) and all(phase is Phase.READY for phase in phases.values())
+        return self._statuses[max(phases)] if ready and phases else None
+
+    def _show(self, managed: _Managed) -> None:
+        if managed.hidden:
+            managed.hidden = False
+            self._changed()
+
+    def _want(self) -> None:
+        wanted = {**self._rehearsed, **self._asked}
         self._postponed = {}
         for version, managed in list(self._managed.items()):
             self._set_aspired(managed, version in wanted)
@@ -141,8 +170,11 @@ class ModelManager:
                 managed.phase = Phase.LOADING
                 self._surroundings.spawn(self._load(managed), f"load {self.name} {managed.version}")
             else:
-                managed.phase = Phase.UNLOADING
-                self._surroundings.spawn(self._unload(managed), f"unload {self.name} {managed.version}")
+                self._begin_unload(managed)
+
+    def _begin_unload(self, managed: _Managed) -> None:
+        managed.phase = Phase.UNLOADING
+        self._surroundings.spawn(self._unload(managed), f"unload {self.name} {managed.version}")
 
     def route(self) -> ModelRoute:
         """This model's part of the snapshot, built anew only after a change."""
@@ -170,7 +202,9 @@ class ModelManager:
         return self._statuses
 
     def ready_versions(self) -> frozenset[int]:
-        return frozenset(item.version for item in self._managed.values() if item.phase is Phase.READY)
+        """Versions that requests can reach."""
+        ready = (item for item in self._managed.values() if item.phase is Phase.READY)
+        return frozenset(item.version for item in ready if not item.hidden)
 
     def decided_versions(self) -> frozenset[int]:
         """Versions that came to serve or ended in this process's life."""
@@ -203,9 +237,19 @@ class ModelManager:
             self._observe(managed, VersionState.END, error.code, error.message)
         if managed.phase in (Phase.NEW, Phase.ERROR):
             del self._managed[managed.version]
+        elif managed.hidden and managed.phase is Phase.READY:
+            # It serves nobody, so no other version has to take its place first.
+            self._begin_unload(managed)
 
     def _candidates(self) -> list[Candidate]:
-        return [Candidate(item.version, item.phase, item.aspired) for item in self._managed.values()]
+        """A hidden version takes nobody's place yet."""
+        return [
+            Candidate(item.version, Phase.LOADING if self._is_hidden(item) else item.phase, item.aspired)
+            for item in self._managed.values()
+        ]
+
+    def _is_hidden(self, managed: _Managed) -> bool:
+        return managed.hidden and managed.phase is Phase.READY
 
     async def _load(self, managed: _Managed) -> None:
         try:
@@ -255,7 +299,7 @@ class ModelManager:
             self._discover(item)
 
     def _discover(self, item: VersionDirectory) -> None:
-        self._managed[item.version] = _Managed(item.version, item.path)
+        self._managed[item.version] = _Managed(item.version, item.path, hidden=item.version not in self._asked)
         self._observe(self._managed[item.version], VersionState.START)
 
     def _observe(self, managed: _Managed, state: VersionState, code: Code = Code.OK, message: str = "") -> None:
@@ -277,7 +321,7 @@ class ModelManager:
     def _servable_routes(self) -> Mapping[int, ServableRoute]:
         routes = {}
         for managed in self._managed.values():
-            if managed.phase is Phase.READY and managed.servable is not None:
+            if managed.phase is Phase.READY and managed.servable is not None and not managed.hidden:
                 instances = self._surroundings.instances_with(managed.servable.triton_name)
                 routes[managed.version] = managed.servable.route(instances)
         return MappingProxyType(routes)
