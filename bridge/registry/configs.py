@@ -12,7 +12,15 @@ from sqlalchemy.engine import Connection, RowMapping
 from bridge.errors import InvalidArgument
 from bridge.registry.database import CONFIG_LOCK
 from bridge.registry.events import ConfigApplied, ConfigRejected
-from bridge.registry.models import check_owner, check_spec, erase_model, find_model, owned_models, write_model
+from bridge.registry.models import (
+    check_owner,
+    check_spec,
+    erase_model,
+    find_model,
+    owned_models,
+    tell_change,
+    write_model,
+)
 from bridge.registry.records import AppliedConfig, ConfigRevision, ModelSpec, Outcome, Owner
 from bridge.registry.tables import config_revisions
 from bridge.registry.transaction import Transaction
@@ -36,7 +44,7 @@ class Offer:
 
 
 def apply_config(tx: Transaction, offer: Offer) -> AppliedConfig:
-    """Replace the models that the configuration owns by those of `offer`, as one event.
+    """Replace the models that the configuration owns by those of `offer`, and tell of the whole and of each change.
 
     Raises InvalidArgument for a configuration that cannot be kept, AlreadyExists if it names somebody else's model.
     """
@@ -91,6 +99,8 @@ def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
         erase_model(tx, name)
     for spec in sorted(offer.models, key=lambda item: item.name):
         write_model(tx, spec, Owner.CONFIG, new=spec.name not in known)
+    for name in sorted(wanted_before.keys() | wanted_after.keys()):
+        tell_change(tx, name, wanted_before.get(name), wanted_after.get(name))
     revision = _record(tx, offer.origin, offer.content_hash, offer.text, Outcome.APPLIED)
     tx.emit(ConfigApplied(offer.origin, offer.content_hash, revision, wanted_before, wanted_after))
     return AppliedConfig(True, "", revision)

@@ -1,7 +1,7 @@
 """Everything that can happen, one dataclass each.
 
 An event names its subject (`model:NAME`, `label:MODEL/LABEL`, `vmodel:ID`, `instance:NAME` or `server`) and gives the
-subject's state before and after as JSON.
+subject's state before and after as JSON. Which events are read back as a subject's state, `bridge.registry.slots` says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from bridge.registry.records import JsonObject
+from bridge.registry.history_records import Aspect
+from bridge.registry.records import Actor, JsonObject
 from bridge.serving.routes import VersionState
 
 SERVER = "server"
@@ -33,6 +34,7 @@ class Event:
     """Base of all events. `action` names the kind in SQL and in every view of the history."""
 
     action: ClassVar[str]
+    aspect: ClassVar[Aspect] = Aspect.OBSERVED
 
     @property
     def subject(self) -> str:
@@ -48,12 +50,21 @@ class Event:
     def after(self) -> JsonObject | None:
         return self.properties()
 
+    def about_version(self) -> int | None:
+        """The version of the subject's model that the event is about."""
+        return None
+
+    def by(self) -> Actor | None:
+        """Who caused it, where that is not the actor of the transaction."""
+        return None
+
 
 @dataclass(frozen=True)
 class ConfigApplied(Event):
-    """A configuration replaced the models that the configuration owns."""
+    """A configuration replaced the models that the configuration owns; events of what it changed stand before it."""
 
     action = "config applied"
+    aspect = Aspect.WANTED
     origin: str
     content_hash: str
     revision: int
@@ -97,6 +108,7 @@ class ModelEvent(Event):
 @dataclass(frozen=True)
 class ModelAdded(ModelEvent):
     action = "model added"
+    aspect = Aspect.WANTED
     wanted: JsonObject
 
     def after(self) -> JsonObject:
@@ -106,6 +118,7 @@ class ModelAdded(ModelEvent):
 @dataclass(frozen=True)
 class ModelChanged(ModelEvent):
     action = "model changed"
+    aspect = Aspect.WANTED
     previous: JsonObject
     wanted: JsonObject
 
@@ -119,6 +132,7 @@ class ModelChanged(ModelEvent):
 @dataclass(frozen=True)
 class ModelRemoved(ModelEvent):
     action = "model removed"
+    aspect = Aspect.WANTED
     previous: JsonObject
 
     def before(self) -> JsonObject:
@@ -130,21 +144,25 @@ class ModelRemoved(ModelEvent):
 
 @dataclass(frozen=True)
 class PolicySet(ModelEvent):
+    """Another policy picks the versions; `previous` and `wanted` are the whole content of the model."""
+
     action = "policy set"
+    aspect = Aspect.WANTED
     previous: JsonObject
-    policy: JsonObject
+    wanted: JsonObject
 
     def before(self) -> JsonObject:
-        return {"policy": self.previous}
+        return self.previous
 
     def after(self) -> JsonObject:
-        return {"policy": self.policy}
+        return self.wanted
 
 
 @dataclass(frozen=True)
 class LabelEvent(ModelEvent):
     """Base of the events about one label; `previous` is the version it meant before."""
 
+    aspect = Aspect.WANTED
     label: str
     previous: int | None
 
@@ -164,6 +182,9 @@ class LabelSet(LabelEvent):
     def after(self) -> JsonObject:
         return {"version": self.version}
 
+    def about_version(self) -> int:
+        return self.version
+
 
 @dataclass(frozen=True)
 class LabelRemoved(LabelEvent):
@@ -171,6 +192,9 @@ class LabelRemoved(LabelEvent):
 
     def after(self) -> None:
         return None
+
+    def about_version(self) -> int | None:
+        return self.previous
 
 
 @dataclass(frozen=True)
@@ -195,6 +219,9 @@ class VersionObserved(ModelEvent):
         del observed["model"], observed["previous"]
         return observed | {"state": VersionState(self.state).name}
 
+    def about_version(self) -> int:
+        return self.version
+
 
 @dataclass(frozen=True)
 class CopyEvent(ModelEvent):
@@ -204,6 +231,9 @@ class CopyEvent(ModelEvent):
     instance: str
     triton_name: str
     size: int
+
+    def about_version(self) -> int:
+        return self.version
 
 
 @dataclass(frozen=True)
@@ -243,6 +273,7 @@ class InstanceRegistered(InstanceEvent):
     """An instance is new, or its addresses or its owner changed."""
 
     action = "instance registered"
+    aspect = Aspect.WANTED
     previous: JsonObject | None
     addresses: JsonObject
 
@@ -342,6 +373,15 @@ class ServerStarted(Event):
 class ServerStopped(Event):
     action = "server stopped"
     cause: str
+
+
+@dataclass(frozen=True)
+class ServerLost(Event):
+    """A server ended without a word; `until` is the last that was heard of it, microseconds UTC."""
+
+    action = "server lost"
+    process: str
+    until: int
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from bridge.registry.records import Actor, EventRecord
 from bridge.registry.tables import events
 
 GENESIS = "0" * 64
+_HEAD = sa.select(events.c.seq, events.c.at, events.c.hash, events.c.mac).order_by(events.c.seq.desc()).limit(1)
 FIRST = 1
 PAGE = 1000
-CHAINED = ("seq", "at", "actor", "source", "subject", "action", "before", "after", "reason", "request_id")
+CHAINED = ("seq", "at", "actor", "source", "subject", "action", "before", "after", "reason", "request_id", "version")
 
 
 class Journal:
@@ -47,7 +48,7 @@ class Journal:
         seq, at, head = self._head(connection)
         at = max(self._clock.now(), at)
         for number, event in enumerate(happened, start=seq + 1):
-            row = _row(number, at, event, actor)
+            row = _row(number, at, event, event.by() or actor)
             head = digest(head, row)
             connection.execute(events.insert().values(**row, hash=head, mac=self._mac(head)))
 
@@ -88,7 +89,7 @@ class Journal:
         return unsealed if self._key is not None and not sealed else None
 
     def _head(self, connection: Connection) -> tuple[int, int, str]:
-        row = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()
+        row = connection.execute(_HEAD).one_or_none()
         if row is None:
             return FIRST - 1, 0, GENESIS
         if row.mac is not None and self._key is None:
@@ -104,12 +105,13 @@ class Journal:
 
 def digest(previous: str, row: Mapping[str, Any] | RowMapping) -> str:
     """The hash of `row`, hex, after a row with the hash `previous`."""
-    content = canonical.dumps({name: row[name] for name in CHAINED if row[name] is not None})
+    content = canonical.dumps({name: row[name] for name in CHAINED if row.get(name) is not None})
     return hashlib.sha256(f"{previous}{content}".encode()).hexdigest()
 
 
 def _row(seq: int, at: int, event: Event, actor: Actor) -> dict[str, Any]:
-    return {
+    """The columns that are not null, so that a schema which is older than a column can be told of its migration."""
+    row = {
         "seq": seq,
         "at": at,
         "actor": canonical.cut(actor.name),
@@ -121,6 +123,8 @@ def _row(seq: int, at: int, event: Event, actor: Actor) -> dict[str, Any]:
         "reason": canonical.cut(actor.reason),
         "request_id": canonical.cut(actor.request_id),
     }
+    version = event.about_version()
+    return row if version is None else row | {"version": version}
 
 
 def _json(value: Mapping[str, Any] | None) -> str | None:

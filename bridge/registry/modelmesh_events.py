@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bridge.registry.events import Event, ModelEvent
+from bridge.registry.history_records import Aspect
 from bridge.registry.records import JsonObject
 
 
@@ -17,6 +18,7 @@ class ModelRegistered(ModelEvent):
     """A ModelMesh client registered a model, or named it as the new target of a vmodel."""
 
     action = "model registered"
+    aspect = Aspect.WANTED
     content: JsonObject
 
     def after(self) -> JsonObject:
@@ -28,6 +30,7 @@ class ModelUnregistered(ModelEvent):
     """A registered model left."""
 
     action = "model unregistered"
+    aspect = Aspect.WANTED
     content: JsonObject
 
     def before(self) -> JsonObject:
@@ -87,6 +90,7 @@ class LoadFailureForgotten(LoadFailureEvent):
 class VModelEvent(Event):
     """Base of the events about one vmodel, with its content before and after."""
 
+    aspect = Aspect.WANTED
     vmodel: str
     previous: JsonObject | None
     content: JsonObject | None

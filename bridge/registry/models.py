@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,13 +44,13 @@ def put_model(tx: Transaction, spec: ModelSpec, owner: Owner) -> bool:
     previous = find_model(tx, spec.name)
     if previous is None or not previous.present:
         write_model(tx, spec, owner, new=previous is None)
-        tx.emit(ModelAdded(spec.name, spec.wanted()))
+        tell_change(tx, spec.name, None, spec.wanted())
         return True
     check_owner(previous, owner)
     if previous.wanted() == spec.wanted():
         return False
     write_model(tx, spec, owner, new=False)
-    tx.emit(ModelChanged(spec.name, previous.wanted(), spec.wanted()))
+    tell_change(tx, spec.name, previous.wanted(), spec.wanted())
     return True
 
 
@@ -58,7 +59,7 @@ def remove_model(tx: Transaction, name: str, owner: Owner) -> None:
     model = locked_model(tx, name)
     check_owner(model, owner)
     erase_model(tx, name)
-    tx.emit(ModelRemoved(name, model.wanted()))
+    tell_change(tx, name, model.wanted(), None)
 
 
 def set_policy(tx: Transaction, name: str, policy: JsonObject) -> bool:
@@ -66,7 +67,7 @@ def set_policy(tx: Transaction, name: str, policy: JsonObject) -> bool:
     if dict(model.policy) == dict(policy):
         return False
     tx.update(models, {"name": name}, policy=canonical.dumps(policy), updated_at=tx.now)
-    tx.emit(PolicySet(name, model.policy, policy))
+    tx.emit(PolicySet(name, model.wanted(), replace(model, policy=policy).wanted()))
     return True
 
 
@@ -91,6 +92,17 @@ def remove_label(tx: Transaction, name: str, label: str) -> bool:
     tx.delete(version_labels, model=name, label=label)
     tx.emit(LabelRemoved(name, label, previous))
     return True
+
+
+def tell_change(tx: Transaction, name: str, before: JsonObject | None, after: JsonObject | None) -> None:
+    """Emit what happened to the model and to each of its labels between two contents; None is no such model."""
+    _tell_labels(tx, name, (before or {}).get("labels", {}), (after or {}).get("labels", {}))
+    if before is None and after is not None:
+        tx.emit(ModelAdded(name, after))
+    elif before is not None and after is None:
+        tx.emit(ModelRemoved(name, before))
+    elif before is not None and after is not None and _without_labels(before) != _without_labels(after):
+        tx.emit(ModelChanged(name, before, after))
 
 
 def locked_model(tx: Transaction, name: str) -> Model:
@@ -166,6 +178,19 @@ def erase_model(tx: Transaction, name: str) -> None:
     """Mark the model as removed and drop its labels; no event."""
     tx.delete(version_labels, model=name)
     tx.update(models, {"name": name}, present=False, updated_at=tx.now)
+
+
+def _tell_labels(tx: Transaction, name: str, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    for label in sorted(before.keys() | after.keys()):
+        previous, version = before.get(label), after.get(label)
+        if version is None and previous is not None:
+            tx.emit(LabelRemoved(name, label, previous))
+        elif version is not None and previous != version:
+            tx.emit(LabelSet(name, label, previous, version))
+
+
+def _without_labels(content: JsonObject) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key != "labels"}
 
 
 def _labels(tx: Transaction, name: str) -> dict[str, int]:

@@ -48,12 +48,17 @@ def test_an_unchanged_configuration_keeps_later_changes(open_registry: Callable[
     assert restarted.events() == before
 
 
-def test_an_edited_configuration_wins_as_one_event(registry: Registry, actor: Actor) -> None:
+def test_an_edited_configuration_wins_as_a_whole(registry: Registry, actor: Actor) -> None:
     apply(registry, actor, "h1", spec(stable=1), spec("old"))
     registry.set_label("m", "stable", 2, actor)
     count = len(registry.events())
     assert apply(registry, actor, "h2", spec(stable=3), spec("new")).revision == 2
-    (event,) = registry.events(after=count)
+    *parts, event = registry.events(after=count)
+    assert [(part.action, part.subject) for part in parts] == [
+        ("label set", "label:m/stable"),
+        ("model added", "model:new"),
+        ("model removed", "model:old"),
+    ]
     assert event.action == "config applied"
     assert event.before["models"] == {"m": spec(stable=2).wanted(), "old": spec("old").wanted()}
     assert event.after["models"] == {"m": spec(stable=3).wanted(), "new": spec("new").wanted()}

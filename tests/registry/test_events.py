@@ -9,7 +9,9 @@ import pytest
 
 from bridge.registry import canonical
 from bridge.registry import events as e
+from bridge.registry import live_events as v
 from bridge.registry import modelmesh_events as m
+from bridge.registry.records import Actor
 
 WANTED = {"base_path": "/m"}
 LOADED: dict[str, Any] = {"model": "m", "version": 1, "instance": "i", "triton_name": "t", "size": 7}
@@ -19,6 +21,8 @@ FAILURE: dict[str, Any] = {"instance": "i", "code": 13, "message": "no such op"}
 STEADY = {"active": "a", "target": "a", "target_failed": False}
 MOVING = {"active": "a", "target": "b", "target_failed": False}
 FAILED = {"active": "a", "target": "b", "target_failed": True}
+SERVED = {"model": "m", "version": 1, "versions": [1], "fingerprint": "f", "path": "/m/1"}
+CAUSE = v.Cause(3, "label set", Actor("alice", "CLI"))
 START = e.VersionObserved("m", 1, 10, 0, "", "/m/1", "f", 7)
 
 EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
@@ -39,7 +43,7 @@ EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
     (e.ModelAdded("m", WANTED), "model added", "model:m", None, WANTED),
     (e.ModelChanged("m", {}, WANTED), "model changed", "model:m", {}, WANTED),
     (e.ModelRemoved("m", WANTED), "model removed", "model:m", WANTED, None),
-    (e.PolicySet("m", {}, {"all": {}}), "policy set", "model:m", {"policy": {}}, {"policy": {"all": {}}}),
+    (e.PolicySet("m", {}, WANTED), "policy set", "model:m", {}, WANTED),
     (e.LabelSet("m", "l", None, 1), "label set", "label:m/l", None, {"version": 1}),
     (e.LabelSet("m", "l", 1, 2), "label set", "label:m/l", {"version": 1}, {"version": 2}),
     (e.LabelRemoved("m", "l", 2), "label removed", "label:m/l", {"version": 2}, None),
@@ -86,6 +90,15 @@ EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
         {"version": "0.1", "settings": {"port": 1}},
     ),
     (e.ServerStopped("SIGTERM"), "server stopped", "server", None, {"cause": "SIGTERM"}),
+    (e.ServerLost("p", 7), "server lost", "server", None, {"process": "p", "until": 7}),
+    (v.LiveMoved("model:m", None, SERVED), "live moved", "model:m", None, SERVED),
+    (
+        v.LiveMoved("label:m/l", SERVED, None, CAUSE, until=7),
+        "live moved",
+        "label:m/l",
+        SERVED,
+        {"cause": {"seq": 3, "action": "label set"}, "until": 7},
+    ),
     (e.DatabaseMigrated("", "2"), "database migrated", "server", None, {"revision": "2"}),
     (e.DatabaseMigrated("1", "2"), "database migrated", "server", {"revision": "1"}, {"revision": "2"}),
     (e.LeadershipTaken("a", 2, None), "leadership taken", "server", None, {"holder": "a", "fence": 2}),

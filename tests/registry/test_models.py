@@ -55,8 +55,8 @@ def test_policy(registry: Registry, actor: Actor, model: str) -> None:
     assert last_event(registry) == (
         "model:half_plus_two",
         "policy set",
-        {"policy": {"latest": 2}},
-        {"policy": {"specific": [1, 3]}},
+        SPEC.wanted(),
+        replace(SPEC, policy={"specific": [1, 3]}).wanted(),
     )
 
 

@@ -39,6 +39,7 @@ def backups(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}.backup-*"))
 
 
+@pytest.mark.filterwarnings("ignore:Computed default on events.slot cannot be modified")
 def test_upgrade_makes_the_tables_of_the_code(empty_url: str, database: Database) -> None:
     assert schema.upgrade(empty_url).current
     context = {"compare_type": True, "compare_server_default": True}
