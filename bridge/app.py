@@ -111,7 +111,7 @@ class Application:
             Health(plane, access.registry, access.thread),
             gauges.own,
         )
-        self._state.write_server(bound)
+        self._state.write_server(bound, inputs.secure_ports)
         if not await self._load_first(inputs, plane, mesh):
             return
         managing = management(inputs, term.configurator, mesh, path, gauges)
@@ -120,7 +120,7 @@ class Application:
         if mesh is not None:
             bound |= await clients.modelmesh()
             bound |= await ports.mesh_metrics(gauges.own)
-        self._state.write_server(bound)
+        self._state.write_server(bound, inputs.secure_ports)
         self._parts.spawn(self._announce(plane, bound), "announcement")
 
     async def _load_first(self, inputs: Inputs, plane: ControlPlane, mesh: ModelMesh | None) -> bool:

@@ -44,6 +44,11 @@ class Inputs:
         return self.mesh.metrics or MetricsOptions()
 
     @property
+    def secure_ports(self) -> tuple[str, ...]:
+        """The ports of operators that are TLS."""
+        return ("admin",) if self.admin_tls else ()
+
+    @property
     def clients(self) -> ClientInputs:
         """The part that the ports of clients need."""
         return ClientInputs(

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +26,12 @@ PROBE_GRACE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ServerRecord:
-    """What a running server tells the commands: its process and the ports that it serves, by name."""
+    """What a running server tells the commands: its process, the ports that it serves, by name, and which of them are
+    TLS."""
 
     pid: int
     ports: Mapping[str, int]
+    secure: frozenset[str] = frozenset()
 
 
 class StateDir:
@@ -128,9 +130,9 @@ class StateDir:
         os.close(self._lock)
         self._lock = None
 
-    def write_server(self, ports: Mapping[str, int]) -> None:
+    def write_server(self, ports: Mapping[str, int], secure: Collection[str] = ()) -> None:
         """Tell the commands where this process serves; atomic, so that a reader never sees half a file."""
-        text = json.dumps({"pid": os.getpid(), "ports": dict(ports)}, indent=2)
+        text = json.dumps({"pid": os.getpid(), "ports": dict(ports), "secure": sorted(secure)}, indent=2)
         _write(self.server_json, text + "\n")
 
     def read_server(self) -> ServerRecord | None:
@@ -139,7 +141,8 @@ class StateDir:
             return None
         try:
             record = json.loads(self.server_json.read_text())
-            return ServerRecord(int(record["pid"]), {name: int(port) for name, port in record["ports"].items()})
+            ports = {name: int(port) for name, port in record["ports"].items()}
+            return ServerRecord(int(record["pid"]), ports, frozenset(record.get("secure", ())))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:

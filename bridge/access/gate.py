@@ -81,9 +81,8 @@ class Gate:
 
 def _lacking(method: str, scope: Scope, identity: Identity) -> BridgeError:
     if identity.kind is Kind.PEER:
-        return Unauthenticated(
-            f"{method} needs a bearer token or a client certificate with the scope {scope}.", identity
-        )
+        message = f"{method} needs a bearer token or a client certificate with the scope {scope}."
+        return Unauthenticated(message, identity, presented=False)
     return BridgeError(
         f"'{identity.name}' does not have the scope {scope}, which {method} needs.", Code.PERMISSION_DENIED
     )

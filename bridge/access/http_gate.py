@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.access import methods
 from bridge.access.gate import Gate
+from bridge.access.identities import Unauthenticated
 from bridge.access.identity import Credentials, Identity
 from bridge.access.methods import Needs
 from bridge.errors import BridgeError, Code
@@ -65,7 +66,8 @@ def challenge(error: BridgeError) -> str:
     """The WWW-Authenticate header of a denial, as RFC 6750 has it."""
     if error.code is Code.PERMISSION_DENIED:
         return f'{REALM}, error="insufficient_scope"'
-    return REALM
+    presented = isinstance(error, Unauthenticated) and error.presented
+    return f'{REALM}, error="invalid_token"' if presented else REALM
 
 
 def _denied(error: BridgeError) -> Response:

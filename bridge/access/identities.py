@@ -13,13 +13,17 @@ BEARER = "bearer"
 
 
 class Unauthenticated(BridgeError):
-    """The credentials prove nothing. `identity` is whom they named all the same, such as an expired token's."""
+    """The credentials prove nothing. `identity` is whom they named all the same, such as an expired token's.
+
+    `presented` tells whether there were any.
+    """
 
     code = Code.UNAUTHENTICATED
 
-    def __init__(self, message: str, identity: Identity) -> None:
+    def __init__(self, message: str, identity: Identity, *, presented: bool = True) -> None:
         super().__init__(message)
         self.identity = identity
+        self.presented = presented
 
 
 class Identities:

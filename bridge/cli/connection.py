@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from bridge.cli.admin import Admin
 from bridge.cli.http_admin import HttpAdmin
+from bridge.cli.login import Login
 from bridge.errors import FailedPrecondition
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
@@ -41,7 +42,11 @@ def _setting(name: str, help_text: str) -> Callable[[F], F]:
 _JSON = _option("json", "Print JSON as the admin API answers it.", is_flag=True)
 _REASON = _option("reason", "Why, for the history.")
 _CONNECTION: Sequence[Callable[[Any], Any]] = (
-    _setting("admin_url", "Admin API to talk to, http://HOST:PORT; else the server of the state directory."),
+    _setting("admin_url", "Admin API to talk to, http[s]://HOST:PORT; else the server of the state directory."),
+    _setting("admin_token_file", "File with the bearer token for the admin API, where it asks for one."),
+    _setting("admin_ca_file", "PEM file with the roots of an https admin API; else the system's."),
+    _setting("admin_cert_file", "PEM file with the client certificate for the admin API."),
+    _setting("admin_key_file", "PEM file with the key of that certificate."),
     _setting("state_dir", f"State directory of the server.  [default: {Settings().state_dir}]"),
     _setting("database_url", "Database to open where no server lives; else that of the state directory."),
     _setting("audit_key_file", "Key of the history of that database, where it has one."),
@@ -65,12 +70,13 @@ def connect() -> Admin:
     """
     url = _value("admin_url")
     if url:
-        return HttpAdmin(url)
+        return HttpAdmin(url, _login())
     path = _value("state_dir") or Settings().state_dir
     state = StateDir(path)
     server = state.read_server()
     if server is not None and "admin" in server.ports:
-        return HttpAdmin(f"http://127.0.0.1:{server.ports['admin']}")
+        scheme = "https" if "admin" in server.secure else "http"
+        return HttpAdmin(f"{scheme}://127.0.0.1:{server.ports['admin']}", _login())
     if state.is_live():
         raise FailedPrecondition(
             f"The server of state directory '{state.path}' has no admin port open: it starts just now, or was started "
@@ -85,6 +91,11 @@ def wants_json() -> bool:
 
 def reason() -> str:
     return str(_value("reason") or "")
+
+
+def _login() -> Login:
+    names = ("admin_token_file", "admin_ca_file", "admin_cert_file", "admin_key_file")
+    return Login(*(_value(name) or "" for name in names))
 
 
 def _database(state_dir: str) -> Admin:

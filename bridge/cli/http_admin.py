@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from bridge.cli.admin import JsonObject
+from bridge.cli.login import Login
 from bridge.errors import BridgeError, Code, InvalidArgument, Unavailable
 
 TIMEOUT_SECONDS = 60.0
@@ -17,7 +18,7 @@ TIMEOUT_SECONDS = 60.0
 class HttpAdmin:
     """Talks to the admin API at `url`, `http://HOST:PORT` or https, past any proxy. Raises InvalidArgument."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, login: Login | None = None) -> None:
         self._url = url.rstrip("/")
         parts = urlsplit(self._url)
         try:
@@ -28,7 +29,9 @@ class HttpAdmin:
             raise InvalidArgument(f"'{url}' is not the URL of an admin API; write http://HOST:PORT")
         self._host = parts.hostname
         self._prefix = parts.path
-        self._connection = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        login = login or Login()
+        self._login = login.headers()
+        self._tls = login.context() if parts.scheme == "https" else None
 
     def models(self, name: str | None = None) -> Sequence[JsonObject]:
         return self._list("models", name=name)
@@ -88,9 +91,9 @@ class HttpAdmin:
     ) -> dict[str, Any]:
         target = f"{self._prefix}/api/v1/{resource}" + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
-        connection = self._connection(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        connection = self._connection()
         try:
-            connection.request(method, target, data, dict(headers or {}))
+            connection.request(method, target, data, {**self._login, **(headers or {})})
             response = connection.getresponse()
             status, answer = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -98,6 +101,11 @@ class HttpAdmin:
         finally:
             connection.close()
         return self._answer(status, answer)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_SECONDS, context=self._tls)
 
     def _answer(self, status: int, answer: bytes) -> dict[str, Any]:
         try:

@@ -43,8 +43,8 @@ class RestServer:
     """The REST port.
 
     `timeout_in_ms` bounds inference calls, 0 or less means none; `threads` convert large bodies; `cors` adds the CORS
-    headers; `tls` makes it HTTPS; `page` is the Prometheus page; `access` denies
-    requests; with `reuse_port` other processes may share the port.
+    headers; `tls` makes it HTTPS; `page` is the Prometheus page; `access` denies requests; with
+    `reuse_port` other processes may share the port.
     """
 
     def __init__(
