@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from bridge.access.gates import Gates
-from bridge.access.grpc_gate import guarded
+from bridge.access.grpc_gate import RpcGate
 from bridge.client_inputs import ClientInputs
 from bridge.client_ports import EVERYWHERE, ClientPorts
 from bridge.modelmesh.methods import MESH_SERVICE
@@ -87,7 +86,7 @@ class ClientParts:
             as_content=settings.enable_serialization_as_tensor_content,
             addressing=MODELMESH,
             services={MESH_SERVICE: _service(self._management.rpcs[MESH_SERVICE], observe)},
-            wraps=[partial(guarded, self._gates.client("modelmesh")), meter.around],
+            wraps=[RpcGate(self._gates.client("modelmesh"), observe).before, meter.around],
             observe=observe,
             open_server=inputs.open_server(inputs.mesh_tls, reuse_port=self._reuse_port),
         )
@@ -106,7 +105,7 @@ class ClientParts:
             self._path.core,
             as_content=settings.enable_serialization_as_tensor_content,
             services=services,
-            wraps=[partial(guarded, self._gates.client("grpc"))],
+            wraps=[RpcGate(self._gates.client("grpc"), observe).before],
             observe=observe,
             open_server=inputs.open_server(inputs.tls, reuse_port=self._reuse_port),
         )

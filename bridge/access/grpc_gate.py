@@ -7,59 +7,64 @@ from dataclasses import replace
 
 from bridge.access import methods
 from bridge.access.gate import Gate
-from bridge.access.identity import Scope
+from bridge.access.identity import Identity, Scope
+from bridge.errors import BridgeError
+from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.rpc import Caller, Rpc, Service, Services, StreamRpc
 
 
-def guarded(gate: Gate, services: Services) -> Services:
-    """`services` behind `gate`. What needs nothing is left as it is; what changes something learns who calls also
-    where no scope is asked for. What is denied reaches no RPC."""
-    return {name: _service(gate, name, service) for name, service in services.items()}
+class RpcGate:
+    """Puts `gate` before services.
 
+    Denied calls reach no RPC and nothing around it; `observe` is told of each by its method's name.
+    """
 
-def _service(gate: Gate, name: str, service: Service) -> Service:
-    return Service(
-        {method: _unary(gate, f"{name}/{method}", rpc) for method, rpc in service.unary.items()},
-        {method: _stream(gate, f"{name}/{method}", rpc) for method, rpc in service.streams.items()},
-    )
+    def __init__(self, gate: Gate, observe: RequestObserver = unobserved) -> None:
+        self._gate = gate
+        self._observe = observe
 
+    def before(self, services: Services) -> Services:
+        """`services` behind the gate. An RPC that needs nothing is left as it is; one that changes something learns
+        who calls also where the gate asks for nothing."""
+        return {name: self._service(name, service) for name, service in services.items()}
 
-def _unary(gate: Gate, method: str, rpc: Rpc) -> Rpc:
-    scope = methods.GRPC.get(method, methods.UNLISTED)
-    if scope is Scope.MANAGE:
-        return _identified(gate, method, rpc)
-    if not gate.requires(scope):
-        return rpc
+    def _service(self, name: str, service: Service) -> Service:
+        return Service(
+            {method: self._unary(name, method, rpc) for method, rpc in service.unary.items()},
+            {method: self._stream(name, method, rpc) for method, rpc in service.streams.items()},
+        )
 
-    async def admitted(request: bytes, caller: Caller) -> bytes:
-        gate.admit(method, scope, caller.credentials, caller.metadata)
-        return await rpc(request, caller)
+    def _unary(self, service: str, name: str, rpc: Rpc) -> Rpc:
+        scope = methods.GRPC.get(f"{service}/{name}", methods.UNLISTED)
+        if scope is not Scope.MANAGE and not self._gate.requires(scope):
+            return rpc
 
-    return admitted
+        async def admitted(request: bytes, caller: Caller) -> bytes:
+            return await rpc(request, replace(caller, identity=self._admit(service, name, scope, caller)))
 
+        return admitted
 
-def _identified(gate: Gate, method: str, rpc: Rpc) -> Rpc:
-    async def identified(request: bytes, caller: Caller) -> bytes:
-        identity = gate.admit(method, Scope.MANAGE, caller.credentials, caller.metadata)
-        return await rpc(request, replace(caller, identity=identity))
+    def _stream(self, service: str, name: str, rpc: StreamRpc) -> StreamRpc:
+        """Looks at the beginning and at each request: a stream must not outlive its token."""
+        scope = methods.GRPC.get(f"{service}/{name}", methods.UNLISTED)
+        if not self._gate.requires(scope):
+            return rpc
 
-    return identified
+        async def admitted(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+            self._admit(service, name, scope, caller)
+            async for response in rpc(watched(requests, caller), caller):
+                yield response
 
+        async def watched(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+            async for request in requests:
+                self._admit(service, name, scope, caller)
+                yield request
 
-def _stream(gate: Gate, method: str, rpc: StreamRpc) -> StreamRpc:
-    """Looks at the beginning and at each request: a stream must not outlive its token."""
-    scope = methods.GRPC.get(method, methods.UNLISTED)
-    if not gate.requires(scope):
-        return rpc
+        return admitted
 
-    async def admitted(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
-        gate.admit(method, scope, caller.credentials, caller.metadata)
-        async for response in rpc(_watched(requests, caller), caller):
-            yield response
-
-    async def _watched(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
-        async for request in requests:
-            gate.admit(method, scope, caller.credentials, caller.metadata)
-            yield request
-
-    return admitted
+    def _admit(self, service: str, name: str, scope: Scope | None, caller: Caller) -> Identity:
+        try:
+            return self._gate.admit(f"{service}/{name}", scope, caller.credentials, caller.metadata)
+        except BridgeError as error:
+            self._observe(name, error.code, 0.0)
+            raise
