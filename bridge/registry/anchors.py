@@ -11,7 +11,8 @@ from sqlalchemy.engine import Connection
 
 from bridge.errors import FailedPrecondition, InvalidArgument
 from bridge.registry import canonical
-from bridge.registry.chain import attest, is_genuine
+from bridge.registry.chain import is_genuine
+from bridge.registry.journal import attest
 from bridge.registry.tables import events, meta
 
 DOMAIN = "anchor:"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from bridge.registry.journal import FIRST, GENESIS, digest
+from bridge.registry.journal import FIRST, GENESIS, attest, digest
 from bridge.registry.tables import events
 
 PAGE = 1000
@@ -75,11 +74,6 @@ class Chain:
         if attested and self.first_attested is None:
             self.first_attested = row["seq"]
         self.head = Link(row["seq"], row["hash"], row["at"], attested)
-
-
-def attest(key: bytes, text: str) -> str:
-    """The HMAC of `text`, hex."""
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def is_genuine(key: bytes, text: str, mac: str) -> bool:

@@ -28,6 +28,7 @@ from bridge.registry import (
     registered_models,
     replicas,
     schema,
+    verification,
     versions,
     vmodels,
 )
@@ -371,7 +372,8 @@ class Registry:
 
         Without the audit key a history that was rewritten and re-hashed passes.
         """
-        return self._database.read(self._journal.first_broken)
+        broken = self._database.read(lambda connection: verification.verify(connection, self._journal.key)).broken
+        return broken.seq if broken is not None else None
 
     def acquire_lease(self, holder: str, ttl: float, actor: Actor) -> Lease | None:
         """Become the leader for `ttl` seconds of the database's clock; None while another one is."""
