@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bridge.client_inputs import ClientInputs
 from bridge.modelmesh.mesh_metrics import MeshMetrics
@@ -30,6 +32,17 @@ class Meters:
     own: Metrics
     serving: ServingMetrics
     mesh: MeshMetrics
+
+    def take(self) -> dict[str, Any]:
+        """What was counted, as JSON; it is not counted here any more. Empty where nothing was."""
+        taken = {"own": self.own.take(), "serving": self.serving.take(), "mesh": self.mesh.take()}
+        return {name: counts for name, counts in taken.items() if counts}
+
+    def merge(self, taken: Mapping[str, Any]) -> None:
+        """Count what was taken in another process."""
+        self.own.merge(taken.get("own", {}))
+        self.serving.merge(taken.get("serving", {}))
+        self.mesh.merge(taken.get("mesh", {}))
 
 
 @dataclass(frozen=True)

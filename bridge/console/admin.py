@@ -47,7 +47,7 @@ class MetricsPage(Protocol):
 
     content_type: str
 
-    def page(self) -> bytes: ...
+    async def read(self) -> bytes: ...
 
 
 def admin_app(
@@ -80,7 +80,7 @@ def _probes(health: Readiness, metrics: MetricsPage) -> list[Route]:
         return json_response({"status": status, "reasons": reasons}, 503 if reasons else 200)
 
     async def metrics_page(request: Request) -> Response:
-        return Response(metrics.page(), media_type=metrics.content_type)
+        return Response(await metrics.read(), media_type=metrics.content_type)
 
     return [Route("/livez", livez), Route("/readyz", readyz), Route("/metrics", metrics_page)]
 

@@ -73,7 +73,7 @@ class GrpcInferenceService:
         return _data(service_pb2.ServerLiveResponse(live=True))
 
     async def _server_ready(self, request: bytes, caller: Caller) -> bytes:
-        return _data(service_pb2.ServerReadyResponse(ready=server.is_ready(self._view.routes)))
+        return _data(service_pb2.ServerReadyResponse(ready=server.is_ready(self._view.settled)))
 
     async def _server_metadata(self, request: bytes, caller: Caller) -> bytes:
         return _data(server.metadata())
@@ -106,7 +106,7 @@ class GrpcInferenceService:
 
     async def _repository_index(self, request: bytes, caller: Caller) -> bytes:
         message = parse(service_pb2.RepositoryIndexRequest, request)
-        return _data(server.index(self._view.routes, ready_only=message.ready))
+        return _data(server.index(self._view.settled, ready_only=message.ready))
 
     def _spec(self, kind: Any, request: bytes, caller: Caller) -> ModelSpec:
         message = parse(kind, request)

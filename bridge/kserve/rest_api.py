@@ -103,13 +103,13 @@ class V2RestApi:
         return Reply(200, content_type="")
 
     async def _server_ready(self, url: V2Url, headers: Headers, body: bytes) -> Reply:
-        return _readiness(server.is_ready(self._view.routes))
+        return _readiness(server.is_ready(self._view.settled))
 
     async def _server_metadata(self, url: V2Url, headers: Headers, body: bytes) -> Reply:
         return _json(plain(server.metadata()))
 
     async def _index(self, url: V2Url, headers: Headers, body: bytes) -> Reply:
-        return _json(plain(server.index(self._view.routes, ready_only=_wants_ready(body))).get("models", []))
+        return _json(plain(server.index(self._view.settled, ready_only=_wants_ready(body))).get("models", []))
 
     async def _ready(self, url: V2Url, headers: Headers, body: bytes) -> Reply:
         return _readiness(await self._inference.ready(_spec(url), self._timeout))

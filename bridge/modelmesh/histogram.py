@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import accumulate
+from operator import add
+from typing import Any
 
 from prometheus_client.core import Metric
 
@@ -32,16 +34,26 @@ class Histogram:
         self._labels = tuple(labels)
         self._bounds = tuple(bounds)
         self._texts = (*(java_number(bound) for bound in bounds), "+Inf")
-        self._cells: dict[Labels, _Cell] = {} if labels else {(): _Cell(len(self._bounds))}
+        self._cells = self._none()
 
     def observe(self, value: float, labels: Labels = ()) -> None:
-        cell = self._cells.get(labels)
-        if cell is None:
-            if len(self._cells) >= CELL_LIMIT:
-                return
-            cell = self._cells[labels] = _Cell(len(self._bounds))
-        cell.counts[bisect_left(self._bounds, value)] += 1
-        cell.total += value
+        cell = self._cell(labels)
+        if cell is not None:
+            cell.counts[bisect_left(self._bounds, value)] += 1
+            cell.total += value
+
+    def take(self) -> list[Any]:
+        """What was observed, as JSON; it is not counted here any more."""
+        cells, self._cells = self._cells, self._none()
+        return [[list(labels), cell.counts, cell.total] for labels, cell in cells.items() if any(cell.counts)]
+
+    def merge(self, taken: list[Any]) -> None:
+        """Count what was taken from another process' histogram of this kind."""
+        for labels, counts, total in taken:
+            cell = self._cell(tuple(labels))
+            if cell is not None:
+                cell.counts[:] = map(add, cell.counts, counts)
+                cell.total += total
 
     def collect(self) -> Iterator[Metric]:
         metric = Metric(self._name, self._help, "histogram")
@@ -53,6 +65,16 @@ class Histogram:
             metric.add_sample(f"{self._name}_count", labels, counts[-1])
             metric.add_sample(f"{self._name}_sum", labels, cell.total)
         yield metric
+
+    def _none(self) -> dict[Labels, _Cell]:
+        return {} if self._labels else {(): _Cell(len(self._bounds))}
+
+    def _cell(self, labels: Labels) -> _Cell | None:
+        """The cell for `labels`, made where it is missing; None past the limit."""
+        cell = self._cells.get(labels)
+        if cell is None and len(self._cells) < CELL_LIMIT:
+            cell = self._cells[labels] = _Cell(len(self._bounds))
+        return cell
 
 
 def java_number(value: float) -> str:

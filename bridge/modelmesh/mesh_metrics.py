@@ -65,6 +65,20 @@ class MeshMetrics(Collector):
             "modelmesh_age_at_eviction_milliseconds", "Time since the last use of a model that made room", ids, AGES
         )
         self._sizes = Histogram("modelmesh_loaded_model_size_bytes", "Size of a loaded model", ids, MODEL_SIZES)
+        self._histograms = {
+            "requests": self._requests,
+            "invocations": self._invocations,
+            "request_sizes": self._request_sizes,
+            "response_sizes": self._response_sizes,
+            "misses": self._misses,
+            "loads": self._loads,
+            "unloads": self._unloads,
+            "request_queue": self._request_queue,
+            "load_queue": self._load_queue,
+            "sizings": self._sizings,
+            "ages": self._ages,
+            "sizes": self._sizes,
+        }
         self._counts = {
             "modelmesh_loadmodel_failure": 0,
             "modelmesh_unloadmodel_failure": 0,
@@ -97,6 +111,17 @@ class MeshMetrics(Collector):
         """A request found no copy of a model; the load that it caused ended."""
         self._misses.observe(waited_ms, self._ids((model_id, "")))
 
+    # Counts of other processes, which have requests but no placement
+
+    def take(self) -> dict[str, Any]:
+        """What was observed, as JSON; it is not counted here any more."""
+        return {name: taken for name, histogram in self._histograms.items() if (taken := histogram.take())}
+
+    def merge(self, taken: Mapping[str, Any]) -> None:
+        """Count what was taken in another process."""
+        for name, cells in taken.items():
+            self._histograms[name].merge(cells)
+
     # PlacementObserver
 
     def load_started(self, model: Loadable, instance: str, queued_ms: int) -> None:
@@ -124,20 +149,7 @@ class MeshMetrics(Collector):
     # Collector
 
     def collect(self) -> Iterator[Metric]:
-        for histogram in (
-            self._requests,
-            self._invocations,
-            self._request_sizes,
-            self._response_sizes,
-            self._misses,
-            self._loads,
-            self._unloads,
-            self._request_queue,
-            self._load_queue,
-            self._sizings,
-            self._ages,
-            self._sizes,
-        ):
+        for histogram in self._histograms.values():
             yield from histogram.collect()
         for name, count in self._counts.items():
             # Not a counter for the client library, which would add `_total` to the name.

@@ -7,7 +7,7 @@ plane calls `RoutesView.publish` itself; in two, `bridge.serving.link` carries b
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -38,11 +38,16 @@ class RoutesView:
 
     Used on one event loop only, so it needs no lock. A router takes the snapshot for a request by `enter` and gives it
     back by `leave`.
+
+    What clients are told of states comes from `settled`, the newest snapshot that every router is known to use: who
+    reads from one router that a version is available can have it from any other.
     """
 
     def __init__(self, router: str = "local") -> None:
         self.router = router
         self.routes: Routes = EMPTY
+        self.settled: Routes = EMPTY
+        self._unsettled: deque[Routes] = deque()
         self._in_flight: Counter[int] = Counter()
         self._changed = asyncio.Event()
         self._on_drained: Callable[[str, int], None] | None = None
@@ -54,16 +59,25 @@ class RoutesView:
         self._on_drained = on_drained
         self._tell()
 
-    def publish(self, routes: Routes) -> None:
-        """Use `routes` from now on. Older epochs are ignored."""
+    def publish(self, routes: Routes, *, settled: bool = True) -> None:
+        """Use `routes` from now on. Older epochs are ignored. `settled` is for the only router that there is."""
         if routes.epoch <= self.routes.epoch:
             return
         self.routes = routes
+        if settled:
+            self.settled = routes
+        else:
+            self._unsettled.append(routes)
         self._changed.set()
         self._changed = asyncio.Event()
         for callback in self._on_published:
             callback(routes)
         self._tell()
+
+    def settle(self, epoch: int) -> None:
+        """Every router uses the snapshot of `epoch` or a newer one."""
+        while self._unsettled and self._unsettled[0].epoch <= epoch:
+            self.settled = self._unsettled.popleft()
 
     def on_published(self, callback: Callable[[Routes], None]) -> None:
         """Call `callback` with each snapshot that comes into use."""

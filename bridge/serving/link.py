@@ -1,9 +1,10 @@
-"""Request path and control plane in two processes: snapshots one way, `Control` calls the other, over a Unix socket.
+"""Request path and control plane in two processes: snapshots one way, `Control` calls the other, over a stream.
 
-Each message is one line: a word, a blank, one JSON document. The control plane sends `routes` (a whole snapshot) and
-`lost` ([triton_name, instance]); a router sends `drained` ([router, epoch]), at least every HEARTBEAT seconds so that
-its lease goes on, `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and `used` (how
-often each registered model was used since the last such message).
+The control plane sends `routes` (a whole snapshot), `settled` (the epoch that every router uses, or a newer one) and
+`lost` ([triton_name, instance]). A router sends `drained` ([router, epoch]), at least every HEARTBEAT seconds so that
+its lease goes on, `using` ([epoch, settled epoch]: the snapshots that its requests and its answers about states come
+from), `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and `used` (how often each
+registered model was used since the last such message). Either end may know more words.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import logging
 import os
 import socket
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
 
 import orjson
 
 from bridge.serving.control import Control, RoutesView
+from bridge.serving.lines import LINE_LIMIT, Lines
 from bridge.serving.routes import EMPTY, Routes
 from bridge.serving.routes_json import dumps, loads
 
@@ -27,22 +32,130 @@ HEARTBEAT = 2.0
 """Seconds between two `drained` messages of an idle router."""
 FIRST_RECONNECT = 0.1
 LAST_RECONNECT = 1.0
-LINE_LIMIT = 1 << 30
-"""Bytes of the longest line; a snapshot holds the signatures of every version."""
 
 
-def _line(word: str, document: bytes) -> bytes:
-    return b"%s %s\n" % (word.encode(), document)
+class Router:
+    """A router at the other end of a connection.
+
+    `heard` counts its messages; `used` is the epoch that it uses, `told` the one that it was told to be settled, and
+    `settled` the one from which it tells of states.
+    """
+
+    def __init__(self, name: str, lines: Lines) -> None:
+        self.name = name
+        self.heard = 0
+        self.used = 0
+        self.told = 0
+        self.settled = 0
+        self.send = lines.send
+        self.send_newest = lines.send_newest
+        self.hang_up = lines.hang_up
 
 
-class LinkServer:
-    """The control plane's end; `control` hears what routers say. One that falls behind gets the newest snapshot."""
+Word = Callable[[Router, bytes], None]
+"""What to do with a router's message."""
+
+
+class Roll(Protocol):
+    """Told which routers there are."""
+
+    def joined(self, router: Router) -> None:
+        """This router gets every snapshot from now on."""
+
+    def left(self, router: Router) -> None:
+        """This router's connection ended."""
+
+
+class _NoRoll:
+    def joined(self, router: Router) -> None:
+        """Nobody asks."""
+
+    def left(self, router: Router) -> None:
+        """Nobody asks."""
+
+
+class LinkHub:
+    """The control plane's end of all connections. `control` hears what routers say, `words` are further messages."""
+
+    def __init__(
+        self, control: Control, *, words: Mapping[str, Word] = MappingProxyType({}), roll: Roll | None = None
+    ) -> None:
+        self._words: Mapping[str, Word] = {
+            "drained": lambda router, document: control.drained(*orjson.loads(document)),
+            "failure": lambda router, document: control.report_failure(*orjson.loads(document)),
+            "demand": lambda router, document: control.load_on_demand(orjson.loads(document)),
+            "used": lambda router, document: _count(control, orjson.loads(document)),
+            "using": self._using,
+            **words,
+        }
+        self._roll: Roll = roll or _NoRoll()
+        self._routers: set[Router] = set()
+        self._snapshot = b""
+        self._epoch = 0
+        self._moved = asyncio.Event()
+
+    @property
+    def routers(self) -> frozenset[Router]:
+        """Those that are connected."""
+        return frozenset(self._routers)
+
+    def publish(self, routes: Routes) -> None:
+        """Send `routes` to every router, also to those that connect later. One that falls behind gets the newest."""
+        self._snapshot, self._epoch = dumps(routes), routes.epoch
+        for router in self._routers:
+            router.send_newest("routes", self._snapshot)
+
+    def lose(self, triton_name: str, instance: str) -> None:
+        """Tell every router that the process of that copy died (`RoutesView.lose`)."""
+        for router in self._routers:
+            router.send("lost", orjson.dumps([triton_name, instance]))
+
+    async def wait_settled(self) -> None:
+        """Return once every router uses, and tells of, the newest snapshot of this moment."""
+        epoch = self._epoch
+        while any(router.settled < epoch for router in self._routers):
+            await self._moved.wait()
+
+    async def serve(self, lines: Lines, name: str = "") -> None:
+        """Talk to one router until it hangs up."""
+        router = Router(name, lines)
+        self._routers.add(router)
+        self._roll.joined(router)
+        if self._snapshot:
+            router.send_newest("routes", self._snapshot)
+        try:
+            await lines.run(lambda word, document: self._receive(router, word, document))
+        finally:
+            self._routers.discard(router)
+            self._roll.left(router)
+            self._settle()
+
+    def _receive(self, router: Router, word: str, document: bytes) -> None:
+        router.heard += 1
+        if word in self._words:
+            self._words[word](router, document)
+
+    def _using(self, router: Router, document: bytes) -> None:
+        router.used, router.settled = orjson.loads(document)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Tell every router of a snapshot that all of them use by now."""
+        used = min((router.used for router in self._routers), default=0)
+        for router in self._routers:
+            if router.told < used:
+                router.told = used
+                router.send_newest("settled", orjson.dumps(used))
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+
+class LinkServer(LinkHub):
+    """A hub that listens on a Unix socket."""
 
     def __init__(self, path: Path, control: Control) -> None:
+        super().__init__(control)
         self._path = path
-        self._control = control
-        self._routers: set[_Router] = set()
-        self._snapshot = b""
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -57,109 +170,36 @@ class LinkServer:
         """Hang up; routers go on with their last snapshot and try to connect again."""
         if self._server is not None:
             self._server.close()
-        for router in list(self._routers):
+        for router in self.routers:
             router.hang_up()
         if self._server is not None:
             await self._server.wait_closed()
         self._path.unlink(missing_ok=True)
 
-    def publish(self, routes: Routes) -> None:
-        """Send `routes` to every router, also to those that connect later."""
-        self._snapshot = _line("routes", dumps(routes))
-        for router in self._routers:
-            router.send_snapshot(self._snapshot)
-
-    def lose(self, triton_name: str, instance: str) -> None:
-        """Tell every router that the process of that copy died (`RoutesView.lose`)."""
-        line = _line("lost", orjson.dumps([triton_name, instance]))
-        for router in self._routers:
-            router.send(line)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        router = _Router(writer)
-        self._routers.add(router)
-        sending = asyncio.create_task(router.run())
-        if self._snapshot:
-            router.send_snapshot(self._snapshot)
-        try:
-            while line := await reader.readline():
-                self._receive(line)
-        except (OSError, ValueError) as error:
-            logger.warning("A router's link broke: %s", error)
-        finally:
-            self._routers.discard(router)
-            sending.cancel()
-            writer.close()
-
-    def _receive(self, line: bytes) -> None:
-        word, _, document = line.partition(b" ")
-        if word == b"drained":
-            self._control.drained(*orjson.loads(document))
-        elif word == b"failure":
-            self._control.report_failure(*orjson.loads(document))
-        elif word == b"demand":
-            self._control.load_on_demand(orjson.loads(document))
-        elif word == b"used":
-            for model_id, count in orjson.loads(document).items():
-                self._control.used(model_id, count)
+        await self.serve(Lines(reader, writer))
 
 
-class _Router:
-    """The sending half of one router's connection."""
+class RouterLink:
+    """The router's end: feeds `view` and is its `Control`. `words` are further messages.
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._snapshot = b""
-        self._lines: list[bytes] = []
-        self._pending = asyncio.Event()
-
-    def send_snapshot(self, line: bytes) -> None:
-        self._snapshot = line
-        self._pending.set()
-
-    def send(self, line: bytes) -> None:
-        self._lines.append(line)
-        self._pending.set()
-
-    def hang_up(self) -> None:
-        self._writer.close()
-
-    async def run(self) -> None:
-        try:
-            while True:
-                await self._pending.wait()
-                self._pending.clear()
-                lines, self._lines, self._snapshot = [*self._lines, self._snapshot], [], b""
-                self._writer.writelines(lines)
-                await self._writer.drain()
-        except OSError as error:
-            logger.debug("A router's link broke: %s", error)
-
-
-class LinkClient:
-    """The router's end: feeds a `RoutesView` and is its `Control`.
-
-    While the link is down the view keeps its last snapshot, failures are kept (the newest per copy) as are demands and
-    uses, and the link is tried again. Uses go along with other messages, HEARTBEAT seconds late at most.
+    While no connection is there the view keeps its last snapshot, and failures are kept (the newest per copy) as are
+    demands and uses. Uses go along with other messages, HEARTBEAT seconds late at most.
     """
 
-    def __init__(self, path: Path, view: RoutesView) -> None:
-        self._path = path
+    def __init__(self, view: RoutesView, words: Mapping[str, Callable[[bytes], None]] = MappingProxyType({})) -> None:
         self._view = view
+        self._words: Mapping[str, Callable[[bytes], None]] = {
+            "routes": lambda document: view.publish(loads(document), settled=False),
+            "settled": self._settled,
+            "lost": lambda document: view.lose(*orjson.loads(document)),
+            **words,
+        }
         self._failures: dict[tuple[str, str], str] = {}
         self._demands: dict[str, None] = {}
         self._uses: Counter[str] = Counter()
         self._pending = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._view.connect(self.drained)
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        view.connect(self.drained)
 
     def report_failure(self, triton_name: str, instance: str, reason: str) -> None:
         self._failures[triton_name, instance] = reason
@@ -176,6 +216,64 @@ class LinkClient:
     def used(self, model_id: str, count: int) -> None:
         self._uses[model_id] += count
 
+    async def talk(self, lines: Lines) -> None:
+        """Talk to the control plane until it hangs up."""
+        telling = asyncio.create_task(self._tell(lines))
+        try:
+            await lines.run(self._receive)
+        finally:
+            telling.cancel()
+
+    def _receive(self, word: str, document: bytes) -> None:
+        if word in self._words:
+            self._words[word](document)
+
+    def _settled(self, document: bytes) -> None:
+        self._view.settle(orjson.loads(document))
+        self._pending.set()
+
+    async def _tell(self, lines: Lines) -> None:
+        while True:
+            self._pending.clear()
+            for word, document in self._messages():
+                lines.send(word, document)
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    await self._pending.wait()
+            except TimeoutError:
+                pass
+
+    def _messages(self) -> list[tuple[str, bytes]]:
+        failures, self._failures = self._failures, {}
+        demands, self._demands = self._demands, {}
+        uses, self._uses = self._uses, Counter()
+        messages = [("failure", orjson.dumps([*copy, reason])) for copy, reason in failures.items()]
+        messages += [("demand", orjson.dumps(model_id)) for model_id in demands]
+        if uses:
+            messages.append(("used", orjson.dumps(uses)))
+        view = self._view
+        if view.routes is not EMPTY:
+            messages.append(("drained", orjson.dumps([view.router, view.drained_epoch()])))
+            messages.append(("using", orjson.dumps([view.routes.epoch, view.settled.epoch])))
+        return messages
+
+
+class LinkClient(RouterLink):
+    """A router's end that connects to a Unix socket, again and again while the control plane is away."""
+
+    def __init__(self, path: Path, view: RoutesView) -> None:
+        super().__init__(view)
+        self._path = path
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
     async def _run(self) -> None:
         delay = FIRST_RECONNECT
         while True:
@@ -187,51 +285,7 @@ class LinkClient:
                 delay = min(2 * delay, LAST_RECONNECT)
                 continue
             delay = FIRST_RECONNECT
-            await self._talk(reader, writer)
-
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        sending = asyncio.create_task(self._send(writer))
-        try:
-            while line := await reader.readline():
-                self._receive(line)
-        except (OSError, ValueError) as error:
-            logger.warning("The link to the control plane at %s broke: %s", self._path, error)
-        finally:
-            sending.cancel()
-            writer.close()
-
-    def _receive(self, line: bytes) -> None:
-        word, _, document = line.partition(b" ")
-        if word == b"routes":
-            self._view.publish(loads(document))
-        elif word == b"lost":
-            self._view.lose(*orjson.loads(document))
-
-    async def _send(self, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                writer.writelines(self._messages())
-                await writer.drain()
-                try:
-                    async with asyncio.timeout(HEARTBEAT):
-                        await self._pending.wait()
-                except TimeoutError:
-                    pass
-        except OSError as error:
-            logger.debug("The link to the control plane at %s broke: %s", self._path, error)
-
-    def _messages(self) -> list[bytes]:
-        self._pending.clear()
-        failures, self._failures = self._failures, {}
-        demands, self._demands = self._demands, {}
-        uses, self._uses = self._uses, Counter()
-        lines = [_line("failure", orjson.dumps([*copy, reason])) for copy, reason in failures.items()]
-        lines += [_line("demand", orjson.dumps(model_id)) for model_id in demands]
-        if uses:
-            lines.append(_line("used", orjson.dumps(uses)))
-        if self._view.routes is not EMPTY:
-            lines.append(_line("drained", orjson.dumps([self._view.router, self._view.drained_epoch()])))
-        return lines
+            await self.talk(Lines(reader, writer))
 
 
 def connect(path: Path, view: RoutesView) -> LinkClient:
@@ -239,3 +293,8 @@ def connect(path: Path, view: RoutesView) -> LinkClient:
     client = LinkClient(path, view)
     client.start()
     return client
+
+
+def _count(control: Control, uses: Mapping[str, int]) -> None:
+    for model_id, count in uses.items():
+        control.used(model_id, count)

@@ -23,7 +23,7 @@ def metrics_server(metrics: Metrics, *, https: bool, gate: Callable[[ASGIApp], A
     """Serves GET /metrics behind `gate`."""
 
     async def page(request: Request) -> Response:
-        return Response(metrics.page(), headers={"Content-Type": metrics.content_type})
+        return Response(await metrics.read(), headers={"Content-Type": metrics.content_type})
 
     app = gate(Starlette(routes=[Route("/metrics", page)]))
     return HttpServer(app, self_signed().ssl_context() if https else None)

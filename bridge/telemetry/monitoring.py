@@ -11,9 +11,10 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Generic, TypeVar
+from operator import add
+from typing import Any, Generic, TypeVar
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,18 @@ class Metric(ABC, Generic[C]):
         """The integer of the first cell; 0 without one, and for a metric that holds no integers."""
         return self._integer(self._cells[min(self._cells, key=_bytes)]) if self._cells else 0
 
+    def take(self) -> list[Any]:
+        """What was counted, as JSON; it is not counted here any more."""
+        cells, self._cells = self._cells, {}
+        return [[list(values), self._state(cell)] for values, cell in cells.items()]
+
+    def merge(self, taken: list[Any]) -> None:
+        """Count what was taken from another process' metric of this kind."""
+        for values, state in taken:
+            cell = self._cell(tuple(values))
+            if cell is not None:
+                self._merge(cell, state)
+
     def _cell(self, values: Labels) -> C | None:
         """The cell for `values`, made where it is missing; None past the limit."""
         cell = self._cells.get(values)
@@ -70,6 +83,14 @@ class Metric(ABC, Generic[C]):
     @abstractmethod
     def _cell_lines(self, name: str, pairs: str, cell: C) -> Iterator[str]:
         """The lines of one cell; `pairs` are its labels."""
+
+    @abstractmethod
+    def _state(self, cell: C) -> Any:
+        """The cell as JSON."""
+
+    @abstractmethod
+    def _merge(self, cell: C, state: Any) -> None:
+        """Add such a state."""
 
     def _integer(self, cell: C) -> int:
         return 0
@@ -91,6 +112,12 @@ class Counter(Metric[list[int]]):
     def _cell_lines(self, name: str, pairs: str, cell: list[int]) -> Iterator[str]:
         yield f"{name}{{{pairs}}} {cell[0]}"
 
+    def _state(self, cell: list[int]) -> int:
+        return cell[0]
+
+    def _merge(self, cell: list[int], state: int) -> None:
+        cell[0] += state
+
     def _integer(self, cell: list[int]) -> int:
         return cell[0]
 
@@ -110,6 +137,12 @@ class TextGauge(Metric[list[str]]):
 
     def _cell_lines(self, name: str, pairs: str, cell: list[str]) -> Iterator[str]:
         yield f"{name}{{{pairs}}} 0"
+
+    def _state(self, cell: list[str]) -> list[str]:
+        return cell
+
+    def _merge(self, cell: list[str], state: list[str]) -> None:
+        cell[:] = state
 
 
 class _Observations:
@@ -149,6 +182,14 @@ class Histogram(Metric[_Observations]):
         yield f"{name}_sum{{{pairs}}} {number(cell.sum)}"
         yield f"{name}_count{{{pairs}}} {totals[-1]}"
 
+    def _state(self, cell: _Observations) -> list[Any]:
+        return [cell.counts, cell.sum]
+
+    def _merge(self, cell: _Observations, state: list[Any]) -> None:
+        counts, total = state
+        cell.counts[:] = map(add, cell.counts, counts)
+        cell.sum += total
+
 
 AnyMetric = Counter | TextGauge | Histogram
 
@@ -168,6 +209,15 @@ class Monitoring:
         """The integer of the first cell of the metric with that TensorFlow name, 0 where there is none."""
         metric = self._metrics.get(name)
         return metric.first_value() if metric is not None else 0
+
+    def take(self) -> dict[str, Any]:
+        """What was counted, by metric, as JSON; it is not counted here any more."""
+        return {name: taken for name, metric in self._metrics.items() if (taken := metric.take())}
+
+    def merge(self, taken: Mapping[str, Any]) -> None:
+        """Count what was taken in another process."""
+        for name, cells in taken.items():
+            self._metrics[name].merge(cells)
 
 
 def exponential(scale: float, growth: float, count: int) -> tuple[float, ...]:

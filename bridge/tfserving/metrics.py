@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bridge.errors import Code
 from bridge.serving.observer import Answered, Entrypoint, Exchange
 from bridge.telemetry.monitoring import Counter, Histogram, Monitoring, TextGauge, exponential
@@ -67,6 +70,14 @@ class ServingMetrics:
     def first_value(self, name: str) -> int:
         """The integer of the first cell of the metric with that slash name, 0 where there is none."""
         return self._monitoring.first_value(name)
+
+    def take(self) -> dict[str, Any]:
+        """What was counted, as JSON; it is not counted here any more."""
+        return self._monitoring.take()
+
+    def merge(self, taken: Mapping[str, Any]) -> None:
+        """Count what was taken in another process."""
+        self._monitoring.merge(taken)
 
     def answered(self, request: Answered) -> None:
         if request.entrypoint is Entrypoint.GRPC and request.api not in COUNTED_RPCS:

@@ -45,7 +45,7 @@ class ModelService:
         if not message.HasField("model_spec"):
             raise InvalidArgument("Missing ModelSpec")
         response = GetModelStatusResponse()
-        for status in version_statuses(self._view.routes, model_spec(message.model_spec)):
+        for status in version_statuses(self._view.settled, model_spec(message.model_spec)):
             row = response.model_version_status.add(version=status.version, state=int(status.state))
             row.status.error_code = int(status.code)
             row.status.error_message = status.message

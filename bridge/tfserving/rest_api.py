@@ -162,7 +162,7 @@ class RestApi:
         return metadata_json(answering.model, answering.version, answering.signature_def_map)
 
     async def status(self, spec: ModelSpec, body: bytes) -> bytes:
-        return status_json(version_statuses(self._core.view.routes, spec))
+        return status_json(version_statuses(self._core.view.settled, spec))
 
 
 class _Predict(NamedTuple):

@@ -74,7 +74,7 @@ class StubHealth:
 class StubMetrics:
     content_type = "text/plain; version=0.0.4"
 
-    def page(self) -> bytes:
+    async def read(self) -> bytes:
         return b"bridge_up 1\n"
 
 
