@@ -1,0 +1,123 @@
+"""Connects management calls with whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import orjson
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bridge.console.hosts import LocalHosts
+from bridge.errors import BridgeError, Unavailable
+from bridge.replicas import admin_messages, envelope, leader_line
+from bridge.replicas.leader_line import LeaderLine
+from bridge.replicas.offices import Office
+from bridge.replicas.proof import Proof
+from bridge.tfserving.rpc import Caller, Rpc, Service, Services
+
+Leader = Callable[[], Awaitable[str]]
+"""The address of the leader, empty while nobody leads."""
+
+CatchUp = Callable[[int], Awaitable[None]]
+"""Returns once this replica serves by the snapshot with that epoch, or by a newer one, or after a while."""
+
+NOBODY = "No replica leads now, so nothing can be changed; another one takes over within seconds."
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+MANAGED = frozenset({"/api/v1/registered_models", "/api/v1/vmodels"})
+"""What only the leader can tell of."""
+
+
+class Switchboard:
+    """`office` answers while this replica leads. `epoch` is that of the snapshot in use."""
+
+    def __init__(
+        self, line: LeaderLine, proof: Proof, leader: Leader, catch_up: CatchUp, epoch: Callable[[], int]
+    ) -> None:
+        self.office: Office | None = None
+        self._line = line
+        self._proof = proof
+        self._leader = leader
+        self._catch_up = catch_up
+        self._epoch = epoch
+
+    def rpcs(self, names: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, Rpc]]:
+        """RPCs of these services and methods that reach the leader's."""
+        return {
+            service: {method: self._rpc(service, method) for method in methods} for service, methods in names.items()
+        }
+
+    def admin(self, own: ASGIApp, *, local_only: bool) -> ASGIApp:
+        """The application of the admin port: `own` reads, everything else is the leader's."""
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            office = self.office
+            if scope["type"] != "http":
+                await own(scope, receive, send)
+            elif office is not None:
+                await office.admin(scope, receive, send)
+            elif scope["method"] in READS and scope["path"] not in MANAGED:
+                await own(scope, receive, send)
+            else:
+                await self._pass_on(scope, receive, send)
+
+        return LocalHosts(app) if local_only else app
+
+    def services(self) -> Services:
+        """What the other replicas call here."""
+        rpc, admin = self._checked(leader_line.RPC, self._take_rpc), self._checked(leader_line.ADMIN, self._take_admin)
+        return {leader_line.SERVICE: Service({leader_line.RPC: rpc, leader_line.ADMIN: admin})}
+
+    def _rpc(self, service: str, method: str) -> Rpc:
+        async def call(request: bytes, caller: Caller) -> bytes:
+            office = self.office
+            if office is not None:
+                return await office.within(office.rpcs[service][method](request, caller))
+            message = envelope.pack_rpc(service, method, request, caller)
+            return await self._ask(leader_line.RPC, message, caller.timeout)
+
+        return call
+
+    async def _ask(self, method: str, message: bytes, timeout: float | None) -> bytes:
+        address = await self._leader()
+        if not address:
+            raise Unavailable(NOBODY)
+        answer = await self._line.call(address, method, message, timeout)
+        epoch, _, answer = answer.partition(b" ")
+        await self._catch_up(int(epoch))
+        return answer
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            message = await admin_messages.pack_request(scope, receive)
+            answer = await self._ask(leader_line.ADMIN, message, None)
+        except BridgeError as error:
+            body = orjson.dumps({"error": error.message, "code": error.code.name})
+            await Response(body, error.http_status, media_type="application/json")(scope, receive, send)
+            return
+        status, headers, body = admin_messages.unpack_response(answer)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _checked(self, method: str, take: Callable[[Office, bytes, Caller], Awaitable[bytes]]) -> Rpc:
+        async def call(message: bytes, caller: Caller) -> bytes:
+            self._proof.check(caller.metadata.get(leader_line.SIGNATURE, ""), method, message)
+            try:
+                if self.office is None:
+                    raise Unavailable(NOBODY)
+                answer = await take(self.office, message, caller)
+            except BridgeError as error:
+                return envelope.pack_error(error)
+            # The change is published when the event loop comes round.
+            await asyncio.sleep(0)
+            return envelope.pack_answer(b"%d %s" % (self._epoch(), answer))
+
+        return call
+
+    async def _take_rpc(self, office: Office, message: bytes, caller: Caller) -> bytes:
+        service, method, request, original = envelope.unpack_rpc(message, caller.timeout)
+        return await office.within(office.rpcs[service][method](request, original))
+
+    async def _take_admin(self, office: Office, message: bytes, caller: Caller) -> bytes:
+        return await office.within(admin_messages.answer(office.admin, message))
