@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.errors import InvalidArgument
+from bridge.registry import canonical
 from bridge.registry.database import CONFIG_LOCK
 from bridge.registry.events import ConfigApplied, ConfigRejected
 from bridge.registry.models import (
@@ -17,11 +18,12 @@ from bridge.registry.models import (
     check_spec,
     erase_model,
     find_model,
+    lift_pin,
     owned_models,
     tell_change,
     write_model,
 )
-from bridge.registry.records import AppliedConfig, ConfigRevision, ModelSpec, Outcome, Owner
+from bridge.registry.records import AppliedConfig, ConfigRevision, JsonObject, Model, ModelSpec, Outcome, Owner
 from bridge.registry.tables import config_revisions
 from bridge.registry.transaction import Transaction
 
@@ -90,12 +92,15 @@ def _refusal(offer: Offer, hashes: Sequence[str]) -> str:
 
 def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
     before = owned_models(tx, Owner.CONFIG)
+    for name in _brought_back(tx, before.values(), offer, {spec.name for spec in offer.models}):
+        del before[name]
     known = _check(tx, offer.models)
     wanted_before = {name: model.wanted() for name, model in before.items()}
     wanted_after = {spec.name: spec.wanted() for spec in offer.models}
     if not offer.polled and wanted_before == wanted_after and tx.find(config_revisions, current=True):
         return AppliedConfig(False, "unchanged", last)
-    for name in before.keys() - wanted_after.keys():
+    _lift_pins(tx, before.values(), wanted_after)
+    for name in wanted_before.keys() - wanted_after.keys():
         erase_model(tx, name)
     for spec in sorted(offer.models, key=lambda item: item.name):
         write_model(tx, spec, Owner.CONFIG, new=spec.name not in known)
@@ -104,6 +109,25 @@ def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
     revision = _record(tx, offer.origin, offer.content_hash, offer.text, Outcome.APPLIED)
     tx.emit(ConfigApplied(offer.origin, offer.content_hash, revision, wanted_before, wanted_after))
     return AppliedConfig(True, "", revision)
+
+
+def _brought_back(tx: Transaction, models: Iterable[Model], offer: Offer, entries: Container[str]) -> set[str]:
+    """Models that a rollback brought back, which this configuration does not list: they stay until another one comes."""
+    current = [row["content_hash"] for row in tx.find(config_revisions, current=True)]
+    if current != [offer.content_hash]:
+        return set()
+    return {item.name for item in models if item.name not in entries and item.pin and item.pin.entry is None}
+
+
+def _lift_pins(tx: Transaction, models: Iterable[Model], entries: Mapping[str, JsonObject]) -> None:
+    """Lift the rollback pins of models whose entries differ from those at the time of the rollback."""
+    for model in models:
+        if model.pin is not None and not _same(entries.get(model.name), model.pin.entry):
+            lift_pin(tx, model.name)
+
+
+def _same(entry: JsonObject | None, other: JsonObject | None) -> bool:
+    return canonical.dumps(entry) == canonical.dumps(other)
 
 
 def _check(tx: Transaction, specs: Sequence[ModelSpec]) -> set[str]:

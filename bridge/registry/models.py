@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,10 @@ from bridge.errors import AlreadyExists, InvalidArgument, NotFound
 from bridge.registry import canonical
 from bridge.registry.events import LabelRemoved, LabelSet, ModelAdded, ModelChanged, ModelRemoved, PolicySet
 from bridge.registry.names import check_name
+from bridge.registry.pins import delete_pin, find_pin, read_pins, write_pin
 from bridge.registry.records import JsonObject, Model, ModelSpec, Owner
+from bridge.registry.rollback_events import RollbackPinned, RollbackUnpinned
+from bridge.registry.rollback_records import Pin, PinnedContent
 from bridge.registry.tables import models, version_labels
 from bridge.registry.transaction import Transaction
 
@@ -26,8 +29,9 @@ def read_models(connection: Connection, *, name: str | None = None, removed: boo
     if not removed:
         query = query.where(models.c.present)
     rows = connection.execute(query).mappings().all()
-    labels = _labels_by_model(connection, name)
-    return tuple(sorted((_model(row, labels.get(row["name"], {})) for row in rows), key=lambda model: model.name))
+    labels, pins = _labels_by_model(connection, name), read_pins(connection, name)
+    found = (_model(row, labels.get(row["name"], {}), pins.get(row["name"])) for row in rows)
+    return tuple(sorted(found, key=lambda model: model.name))
 
 
 def read_model(connection: Connection, name: str) -> Model:
@@ -58,6 +62,7 @@ def remove_model(tx: Transaction, name: str, owner: Owner) -> None:
     """Raises NotFound, or AlreadyExists if somebody else owns that name."""
     model = locked_model(tx, name)
     check_owner(model, owner)
+    lift_pin(tx, name)
     erase_model(tx, name)
     tell_change(tx, name, model.wanted(), None)
 
@@ -94,6 +99,26 @@ def remove_label(tx: Transaction, name: str, label: str) -> bool:
     return True
 
 
+def pin_model(tx: Transaction, name: str, contents: Sequence[PinnedContent], entry: JsonObject | None) -> bool:
+    """Hold a model at these contents; whether it was not held so before."""
+    previous = find_pin(tx, name)
+    pin = write_pin(tx, name, contents, entry)
+    before = previous.content() if previous else None
+    if before != pin.content():
+        tx.emit(RollbackPinned(name, before, pin.content()))
+    return before != pin.content()
+
+
+def lift_pin(tx: Transaction, name: str) -> bool:
+    """Let a model follow its policy again; whether it was held."""
+    previous = find_pin(tx, name)
+    if previous is None:
+        return False
+    delete_pin(tx, name)
+    tx.emit(RollbackUnpinned(name, previous.content(), None))
+    return True
+
+
 def tell_change(tx: Transaction, name: str, before: JsonObject | None, after: JsonObject | None) -> None:
     """Emit what happened to the model and to each of its labels between two contents; None is no such model."""
     _tell_labels(tx, name, (before or {}).get("labels", {}), (after or {}).get("labels", {}))
@@ -116,13 +141,13 @@ def locked_model(tx: Transaction, name: str) -> Model:
 def find_model(tx: Transaction, name: str) -> Model | None:
     """The model, present or removed, its row locked; None if it never was there."""
     row = tx.get(models, name=name)
-    return _model(row, _labels(tx, name)) if row is not None else None
+    return _model(row, _labels(tx, name), find_pin(tx, name)) if row is not None else None
 
 
 def owned_models(tx: Transaction, owner: Owner) -> dict[str, Model]:
     """The present models of `owner` by name, locked."""
     rows = tx.find(models, owner=owner.value, present=True)
-    return {row["name"]: _model(row, _labels(tx, row["name"])) for row in rows}
+    return {row["name"]: _model(row, _labels(tx, row["name"]), find_pin(tx, row["name"])) for row in rows}
 
 
 def check_spec(spec: ModelSpec) -> None:
@@ -207,10 +232,10 @@ def _labels_by_model(connection: Connection, name: str | None) -> dict[str, dict
     return found
 
 
-def _model(row: RowMapping, labels: Mapping[str, int]) -> Model:
+def _model(row: RowMapping, labels: Mapping[str, int], pin: Pin | None) -> Model:
     values = dict(row)
     values |= {"owner": Owner(row["owner"])} | {name: canonical.loads(row[name]) for name in ("policy", "logging")}
-    return Model(**values, labels=dict(sorted(labels.items())))
+    return Model(**values, labels=dict(sorted(labels.items())), pin=pin)
 
 
 def _unknown(name: str) -> NotFound:

@@ -1,24 +1,18 @@
-"""Rollback pins: which versions with which contents a model serves, whatever its policy says."""
+"""The rows of rollback pins: which versions with which contents a model serves, whatever its policy says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.registry import canonical
-from bridge.registry.records import JsonObject, ModelSpec
-from bridge.registry.rollback_events import RollbackPinned, RollbackUnpinned
+from bridge.registry.records import JsonObject
 from bridge.registry.rollback_records import Pin, PinnedContent
 from bridge.registry.tables import rollback_pins
 from bridge.registry.transaction import Transaction
-
-CONFIGURATION = "the configuration says something else of the model"
-COMMAND = "it was lifted by command"
-ROLLBACK = "a rollback"
-LATER_ROLLBACK = "a later rollback"
 
 
 def read_pins(connection: Connection, model: str | None = None) -> dict[str, Pin]:
@@ -30,54 +24,28 @@ def read_pins(connection: Connection, model: str | None = None) -> dict[str, Pin
 
 
 def find_pin(tx: Transaction, model: str) -> Pin | None:
+    """A model's pin, its row locked."""
     row = tx.get(rollback_pins, model=model)
     return _pin(row) if row is not None else None
 
 
-def set_pin(tx: Transaction, model: str, contents: Sequence[PinnedContent], entry: JsonObject | None) -> bool:
-    """Hold a model at these contents; whether it was not held so before."""
-    previous = find_pin(tx, model)
-    pin = Pin(model, tuple(sorted(contents, key=lambda item: item.version)), entry, tx.now)
-    if previous is not None and (previous.contents, previous.entry) == (pin.contents, pin.entry):
-        return False
-    values = {
-        "contents": canonical.dumps([asdict(content) for content in pin.contents]),
-        "entry": None if entry is None else canonical.dumps(entry),
-        "since": tx.now,
-    }
-    if previous is None:
-        tx.insert(rollback_pins, model=model, **values)
-    else:
-        tx.update(rollback_pins, {"model": model}, **values)
-    tx.emit(RollbackPinned(model, previous.content() if previous else None, pin.content(), ROLLBACK))
-    return True
+def write_pin(tx: Transaction, model: str, contents: Sequence[PinnedContent], entry: JsonObject | None) -> Pin:
+    """Have a model held at these contents; no event."""
+    delete_pin(tx, model)
+    ordered = tuple(sorted(contents, key=lambda content: content.version))
+    tx.insert(
+        rollback_pins,
+        model=model,
+        contents=canonical.dumps([asdict(content) for content in ordered]),
+        entry=None if entry is None else canonical.dumps(entry),
+        since=tx.now,
+    )
+    return Pin(model, ordered, entry, tx.now)
 
 
-def lift_pin(tx: Transaction, model: str, cause: str) -> bool:
-    """Let a model follow its policy again; whether it was held."""
-    previous = find_pin(tx, model)
-    if previous is None:
-        return False
+def delete_pin(tx: Transaction, model: str) -> None:
+    """Have a model held no more; no event."""
     tx.delete(rollback_pins, model=model)
-    tx.emit(RollbackUnpinned(model, previous.content(), None, cause))
-    return True
-
-
-def follow_configuration(tx: Transaction, specs: Sequence[ModelSpec], *, same_text: bool) -> set[str]:
-    """Lift the pins of models whose entries differ from those at the time of their pins.
-
-    With `same_text` the configuration is the one that holds already; then models that a rollback brought back although
-    it does not list them stay, and are returned.
-    """
-    entries: Mapping[str, JsonObject] = {spec.name: spec.wanted() for spec in specs}
-    staying = set()
-    for model, pin in sorted(read_pins(tx.connection).items()):
-        entry = entries.get(model)
-        if entry is None and pin.entry is None and same_text:
-            staying.add(model)
-        elif entry is None or pin.entry is None or canonical.dumps(entry) != canonical.dumps(pin.entry):
-            lift_pin(tx, model, CONFIGURATION)
-    return staying
 
 
 def _pin(row: RowMapping) -> Pin:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bridge.registry.rollback_records import Pin
 
 JsonObject = Mapping[str, Any]
 
@@ -67,7 +70,10 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of the registry. `present` is false once it was removed; times are microseconds UTC."""
+    """A model of the registry. `present` is false once it was removed; times are microseconds UTC.
+
+    A `pin` holds it at versions, whatever its policy says.
+    """
 
     name: str
     owner: Owner
@@ -79,6 +85,7 @@ class Model:
     created_at: int
     updated_at: int
     logging: JsonObject = field(default_factory=dict)
+    pin: Pin | None = None
 
     def wanted(self) -> dict[str, Any]:
         """The content as events show it."""

@@ -25,8 +25,10 @@ from bridge.registry import (
     models,
     notices,
     problems,
+    provenance,
     registered_models,
     replicas,
+    rollback,
     schema,
     verification,
     versions,
@@ -62,6 +64,7 @@ from bridge.registry.records import (
     Version,
     VModel,
 )
+from bridge.registry.rollback_records import LabelRollback, ModelRollback, Provenance
 from bridge.registry.tables import meta
 from bridge.registry.transaction import Transaction, Transactions
 from bridge.registry.vmodel_rules import CopiesView
@@ -152,6 +155,30 @@ class Registry:
     def set_policy(self, model: str, policy: JsonObject, actor: Actor) -> bool:
         """Returns whether that changed anything. Raises NotFound."""
         return self._transactions.run(lambda tx: models.set_policy(tx, model, policy), actor)
+
+    def unpin(self, model: str, actor: Actor) -> bool:
+        """Lift the model's rollback pin; returns whether it had one. Raises NotFound."""
+        return self._transactions.run(lambda tx: rollback.unpin(tx, model), actor)
+
+    def roll_back_model(self, wanted: ModelRollback, actor: Actor) -> None:
+        """Hold a model at what it served once. Raises FailedPrecondition if it was changed since that was planned."""
+        self._transactions.run(lambda tx: rollback.roll_back_model(tx, wanted), actor)
+
+    def roll_back_label(self, wanted: LabelRollback, actor: Actor) -> None:
+        """Let a label mean what it meant once. Raises NotFound, FailedPrecondition if it was changed meanwhile."""
+        self._transactions.run(lambda tx: rollback.roll_back_label(tx, wanted), actor)
+
+    def provenance(self, model: str, version: int | None = None) -> tuple[Provenance, ...]:
+        """The contents that a model's versions had, by version, the one seen last first."""
+        return self._database.read(lambda connection: provenance.read_provenance(connection, model, version))
+
+    def record_provenance(self, seen: Provenance, actor: Actor) -> bool:
+        """Keep what a version was loaded from; returns whether that is news."""
+        return self._transactions.run(lambda tx: provenance.record_provenance(tx, seen), actor)
+
+    def record_found(self, model: str, version: int, sha256: str, size: int, actor: Actor) -> bool:
+        """Keep what lies now where a version was loaded from; returns whether that is news."""
+        return self._transactions.run(lambda tx: provenance.record_found(tx, model, version, sha256, size), actor)
 
     def labels(self, model: str) -> dict[str, int]:
         """Versions by label. Raises NotFound."""

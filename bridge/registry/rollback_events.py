@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bridge.registry.events import Event, ModelEvent
+from bridge.registry.history_records import Aspect
 from bridge.registry.records import JsonObject
 
 
@@ -15,6 +16,9 @@ class VersionContentEvent(ModelEvent):
     version: int
     previous: JsonObject | None
     content: JsonObject
+
+    def about_version(self) -> int:
+        return self.version
 
     def before(self) -> JsonObject | None:
         return None if self.previous is None else {"version": self.version, **self.previous}
@@ -39,17 +43,17 @@ class ContentChanged(VersionContentEvent):
 
 @dataclass(frozen=True)
 class PinEvent(ModelEvent):
-    """Base of the events about a model's rollback pin; `cause` says what made or lifted it."""
+    """Base of the events about a model's rollback pin."""
 
+    aspect = Aspect.WANTED
     previous: JsonObject | None
     pin: JsonObject | None
-    cause: str
 
     def before(self) -> JsonObject | None:
         return self.previous
 
     def after(self) -> JsonObject | None:
-        return {**(self.pin or {}), "cause": self.cause}
+        return self.pin
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class RolledBack(Event):
     """What `about` resolved to was put back to what it was at an event or a time, which `reference` names."""
 
     action = "rolled back"
+    aspect = Aspect.WANTED
     about: str
     reference: str
     previous: JsonObject | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bridge.registry.records import JsonObject
+from bridge.registry.records import JsonObject, ModelSpec, Owner
 
 FileRow = tuple[str, int, int, int, str]
 """Relative name, size, mtime in nanoseconds, inode, SHA-256."""
@@ -77,3 +77,35 @@ class Pin:
     def content(self) -> dict[str, Any]:
         """What events tell of it."""
         return {"versions": [asdict(content) for content in self.contents]}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRollback:
+    """What a rollback of a model writes.
+
+    `spec` is the model as it is wanted from now on, `contents` are what it is held at. `expected` is the content that
+    the model has now, None where it is not there. `before` and `after` are what the event tells, `reference` names the
+    event or the time that is gone back to.
+    """
+
+    spec: ModelSpec
+    owner: Owner
+    contents: tuple[PinnedContent, ...]
+    expected: JsonObject | None
+    reference: str
+    before: JsonObject | None
+    after: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRollback:
+    """What a rollback of a label writes: the version that it shall mean, None for no label.
+
+    `expected` is what it means now.
+    """
+
+    model: str
+    label: str
+    version: int | None
+    expected: int | None
+    reference: str
