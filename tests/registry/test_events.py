@@ -11,6 +11,7 @@ from bridge.registry import canonical
 from bridge.registry import events as e
 from bridge.registry import live_events as v
 from bridge.registry import modelmesh_events as m
+from bridge.registry import rollback_events as b
 from bridge.registry.records import Actor
 
 WANTED = {"base_path": "/m"}
@@ -122,6 +123,29 @@ EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
     (m.VModelPromoted("v", MOVING, STEADY), "vmodel promoted", "vmodel:v", MOVING, STEADY),
     (m.VModelRolledBack("v", FAILED, STEADY), "vmodel rolled back", "vmodel:v", FAILED, STEADY),
     (m.VModelDeleted("v", STEADY, None), "vmodel deleted", "vmodel:v", STEADY, None),
+    (
+        b.ProvenanceRecorded("m", 2, None, {"sha256": "c"}),
+        "provenance recorded",
+        "model:m",
+        None,
+        {"version": 2, "sha256": "c"},
+    ),
+    (
+        b.ContentChanged("m", 2, {"sha256": "c"}, {"sha256": "d"}),
+        "content changed",
+        "model:m",
+        {"version": 2, "sha256": "c"},
+        {"version": 2, "sha256": "d"},
+    ),
+    (b.RollbackPinned("m", None, {"versions": []}), "rollback pinned", "model:m", None, {"versions": []}),
+    (b.RollbackUnpinned("m", {"versions": []}, None), "rollback unpinned", "model:m", {"versions": []}, None),
+    (
+        b.RolledBack("label:m/l", "#7", {"version": 2}, {"version": 1}),
+        "rolled back",
+        "label:m/l",
+        {"version": 2},
+        {"version": 1, "to": "#7"},
+    ),
 ]
 
 
