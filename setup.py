@@ -1,6 +1,6 @@
-"""Build steps of the distribution, for wheels and editable installs alike: protocol buffers, and the compiled codec.
+"""Build steps of the distribution, for wheels and editable installs alike: protocol buffers, and the compiled parts.
 
-The codec is optional: without a C compiler the build goes on, and plain code does its work.
+Those are optional: without a C compiler the build goes on, plain code does the codec's work, and grpcio serves gRPC.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ setup(
             depends=["bridge/codec/native/json_numbers.c"],
             extra_compile_args=["-O3"],
             optional=True,
-        )
+        ),
+        Extension(
+            "bridge.transport.native._http2",
+            sources=["bridge/transport/native/http2.c"],
+            depends=["bridge/transport/native/http2.c", "bridge/transport/native/nghttp2.h"],
+            extra_compile_args=["-O2", "-fvisibility=hidden"],
+            libraries=["dl"],
+            optional=True,
+        ),
     ],
 )

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import grpc
-
 from bridge.modelmesh.environment import MetricsOptions
 from bridge.settings import Settings
-from bridge.tfserving.grpc_server import OpenServer
 from bridge.tfserving.ssl_config import ServerTls
-from bridge.transport.choice import opener
+from bridge.transport.choice import OpenServer, opener
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,10 @@ class ClientInputs:
 
         With `reuse_port` servers in other processes may share the port.
         """
-        credentials = tls.grpc_credentials() if tls else None
-        if self.settings.use_alts_credentials:
-            credentials = grpc.alts_server_credentials()
         return opener(
             self.settings.grpc_server,
-            credentials=credentials,
+            tls=tls,
+            alts=self.settings.use_alts_credentials,
             arguments=self.channel_arguments,
             reuse_port=reuse_port,
         )

@@ -16,11 +16,9 @@ from bridge.tfserving import model_service, prediction_service
 from bridge.tfserving.model_service import FirstValue, ModelService, Reload
 from bridge.tfserving.prediction_service import PredictionService
 from bridge.tfserving.rpc import Rpc, Service, Services, answered
+from bridge.transport.choice import OpenServer
 from bridge.transport.grpcio_server import GrpcioServer
-from bridge.transport.server import RpcServer
 
-OpenServer = Callable[[Services], RpcServer]
-"""Makes the server that carries the RPCs: `bridge.transport.choice` has them."""
 Wrap = Callable[[Services], Services]
 """Puts something around RPCs: who may call them, who counts them."""
 

@@ -30,10 +30,10 @@ class ServerTls:
             require_client_auth=self.verify,
         )
 
-    def ssl_context(self) -> ssl.SSLContext:
-        """For HTTP ports."""
+    def ssl_context(self, protocol: str = "http/1.1") -> ssl.SSLContext:
+        """For ports that speak `protocol`, which is TLS's name of it."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols([protocol])
         # The ssl module reads chains from files only; this one is gone before anything is served.
         with tempfile.TemporaryDirectory() as directory:
             file = Path(directory) / "chain.pem"

@@ -8,17 +8,35 @@ from types import MappingProxyType
 
 import grpc
 
+from bridge.errors import InvalidArgument
 from bridge.tfserving.rpc import Services
+from bridge.tfserving.ssl_config import ServerTls
 from bridge.transport.grpcio_server import GrpcioServer
+from bridge.transport.native_server import NativeServer, obstacle
 from bridge.transport.server import ChannelArguments, RpcServer
+
+OpenServer = Callable[[Services], RpcServer]
+"""Makes the server that carries RPCs. Needs a running event loop."""
 
 
 def opener(
     kind: str,
     *,
-    credentials: grpc.ServerCredentials | None = None,
+    tls: ServerTls | None = None,
+    alts: bool = False,
     arguments: ChannelArguments = MappingProxyType({}),
     reuse_port: bool = False,
-) -> Callable[[Services], RpcServer]:
-    """Makes servers of `kind`: grpcio, native, or auto."""
+) -> OpenServer:
+    """Makes servers of `kind`: grpcio, native, or auto.
+
+    auto is native for clear text, where that was built and knows all `arguments`. Raises InvalidArgument where the
+    native one is asked for and cannot do what else is asked for.
+    """
+    problem = "ALTS is grpcio's alone" if alts else obstacle(arguments)
+    if kind == "native" and problem:
+        raise InvalidArgument(f"--grpc_server=native cannot be used: {problem}.")
+    if kind == "native" or (kind == "auto" and not problem and tls is None):
+        context = tls.ssl_context("h2") if tls else None
+        return partial(NativeServer, tls=context, arguments=arguments, reuse_port=reuse_port)
+    credentials = grpc.alts_server_credentials() if alts else tls.grpc_credentials() if tls else None
     return partial(GrpcioServer, credentials=credentials, arguments=arguments, reuse_port=reuse_port)
