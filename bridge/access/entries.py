@@ -42,7 +42,7 @@ class Entries:
 
 def digest(token: str) -> bytes:
     """By what a token is known."""
-    return hashlib.sha256(token.encode()).digest()
+    return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
 def parse(data: bytes) -> Entries:
