@@ -61,10 +61,8 @@ class NativeServer:
     ) -> None:
         if problem := obstacle(arguments):
             raise InvalidArgument(f"The native gRPC server cannot be used: {problem}.")
-        self._unary = {_path(name, rpc): call for name, item in services.items() for rpc, call in item.unary.items()}
-        self._streams = {
-            _path(name, rpc): call for name, item in services.items() for rpc, call in item.streams.items()
-        }
+        self._unary = _by_path({name: service.unary for name, service in services.items()})
+        self._streams = _by_path({name: service.streams for name, service in services.items()})
         self._settings = _settings(arguments)
         self._reuse_port = bool(arguments.get(_REUSE_PORT, reuse_port))
         self._tls = tls
