@@ -15,7 +15,7 @@ from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.copies import WarmUp, no_warm_up
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.fleet import Fleet
-from bridge.lifecycle.leases import RouterLeases
+from bridge.lifecycle.leases import RouterLeases, permitted
 from bridge.lifecycle.loader import Loader
 from bridge.lifecycle.servable import preparer
 from bridge.lifecycle.served_before import ServedBefore
@@ -31,6 +31,7 @@ from bridge.state_dir import StateDir
 from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.state import StateCollector
 from bridge.tfserving.metrics import ServingMetrics
+from bridge.triton.instance import Permission
 from model_repo_sync.source_cache import SourceCache
 from model_repo_sync.storage import Storage, StorageOptions
 
@@ -46,15 +47,18 @@ class ControlParts:
         self.executors = executors
         self._deployment = access.registry.deployment_id
 
-    def control_plane(self, metrics: ServingMetrics) -> ControlPlane:
-        """The control plane, which knows what an earlier process left. `metrics` hear of loads."""
+    def control_plane(self, metrics: ServingMetrics, permission: Permission = permitted) -> ControlPlane:
+        """The control plane, which knows what an earlier process left. `metrics` hear of loads.
+
+        `permission` returns while this process may decide.
+        """
         access = self._access
         downloads = Downloads(SourceCache(self._beside_repository("sources")), self.executors.stores)
         plane = ControlPlane(
             self._deployment,
             Fleet(),
             lambda fleet: self._loader(fleet, downloads, metrics),
-            RouterLeases(self._settings.router_lease_seconds),
+            RouterLeases(self._settings.router_lease_seconds, permission=permission),
             access.observations,
             source_config.rules(self._settings),
             self.executors.scans,

@@ -15,12 +15,13 @@ from bridge.lifecycle.copies import Deliver, InstanceLimits, WarmUp, already_the
 from bridge.lifecycle.embedded import EmbeddedSupervisor
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.instance import InstanceController, InstanceListener
+from bridge.lifecycle.leases import permitted
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
 from bridge.tfserving.session_bundle import SessionBundle
 from bridge.triton.embedded import EmbeddedSettings, EmbeddedTriton
-from bridge.triton.instance import TritonInstance
+from bridge.triton.instance import Permission, TritonInstance
 from bridge.triton.probe import probe
 from model_repo_sync import device as devices
 from model_repo_sync import names
@@ -104,7 +105,11 @@ class Instances:
         executor: Executor,
         warm_up: WarmUp,
         mirrors: Mirrors | None = None,
+        *,
+        embedded: str = EMBEDDED,
+        permission: Permission = permitted,
     ) -> None:
+        """A child is called `embedded`. `permission` returns while remote instances may be changed."""
         self._settings = settings
         self._plane = plane
         self._observations = observations
@@ -113,11 +118,13 @@ class Instances:
         self._warm_up = warm_up
         self._mirrors = mirrors
         self._available: dict[str, int] = {}
+        self._embedded = embedded
+        self._permission = permission
 
     def add_embedded(self, triton: EmbeddedTriton) -> EmbeddedSupervisor:
         """The child; the supervisor that is returned has to run."""
         repository = ModelRepository(triton.repository, self._deployment, self._settings.model_transfer)
-        controller = self._add(EMBEDDED, repository, self._check_child)
+        controller = self._add(self._embedded, repository, self._check_child)
 
         def connect(route: InstanceRoute) -> TritonInstance:
             self._observations.instance_placed(route, f"process {os.getpid()}")
@@ -142,7 +149,7 @@ class Instances:
             if self._mirrors is not None:
                 self._mirrors.add(url, repositories[local])
             controller = self._add(url, repositories[local], self._prober(url, repositories[local], seen or local))
-            controller.attach(TritonInstance.connect(route), route)
+            controller.attach(TritonInstance.connect(route, self._permission), route)
 
     def cache_instances(self) -> list[ControlledInstance]:
         """The instances as places for registered models. Where no capacity is given it is asked from the machine."""
@@ -164,7 +171,7 @@ class Instances:
     async def _check_child(self, instance: TritonInstance) -> None:
         """A child proved by its nonce that it is ours before it was attached."""
         gpu = device(self._settings).kind is devices.DeviceKind.GPU
-        self._came_up(EMBEDDED, GpuMemory().free() if gpu else 0, available_memory())
+        self._came_up(self._embedded, GpuMemory().free() if gpu else 0, available_memory())
 
     def _prober(self, name: str, repository: ModelRepository, seen: str) -> Check:
         async def check(instance: TritonInstance) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -41,17 +42,28 @@ class RegistryAccess:
 
     @classmethod
     async def open(cls, settings: Settings, state: StateDir, parts: Parts) -> RegistryAccess:
-        """Open the database, end the life of an earlier process in it and begin a new one. Raises BridgeError."""
+        """Open the database and, unless other bridges may use it, take over from an earlier process.
+
+        Raises BridgeError.
+        """
         registry = await asyncio.to_thread(_open, settings, state)
         parts.on_close_call(registry.close)
         thread = RegistryThread()
         parts.on_close_call(thread.close)
         access = cls(registry, thread)
-        access.served = _served(await thread.call(registry.versions))
-        await thread.call(registry.end_of_process, STARTER)
+        await access.take_over()
         await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
-        access.problem_paths = _problem_paths(await thread.call(registry.problems))
         return access
+
+    def led(self, registry: Registry) -> RegistryAccess:
+        """The access of one term of a leader, which writes by `registry`."""
+        return RegistryAccess(registry, self.thread)
+
+    async def take_over(self) -> None:
+        """End the life of whoever decided before, and learn what was left. Raises BridgeError."""
+        self.served = _served(await self.thread.call(self.registry.versions))
+        await self.thread.call(self.registry.end_of_process, STARTER)
+        self.problem_paths = _problem_paths(await self.thread.call(self.registry.problems))
 
     async def record_end(self, cause: str) -> None:
         """The last words in the history, if the database still listens."""
@@ -65,7 +77,13 @@ def _open(settings: Settings, state: StateDir) -> Registry:
     url = settings.database_url or sqlite_url(state.database_path)
     key = _audit_key(settings.audit_key_file) if settings.audit_key_file else None
     schema.upgrade(url, migrate=settings.migrate, audit_key=key)
-    return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key)
+    origin = replica_name(settings, state)
+    return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key, origin=origin)
+
+
+def replica_name(settings: Settings, state: StateDir) -> str:
+    """What this bridge is called among those on one database; it stays with the state directory."""
+    return settings.replica_name or f"{socket.gethostname()}-{state.identity()}"
 
 
 def _audit_key(path: str) -> bytes:

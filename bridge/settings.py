@@ -139,6 +139,14 @@ class Settings:
     state_dir: str = setting("./bridge-state", "directory of the database, the model repository, logs and server.json")
     database_url: str = setting("", "SQLAlchemy URL of the registry; empty means SQLite in the state directory")
     migrate: bool = setting(False, "bring an older PostgreSQL schema up to date at start")
+    replica_name: str = setting(
+        "", "name of this bridge among those on one database; made of the host and the state directory"
+    )
+    replica_address: str = setting(
+        "127.0.0.1:0",
+        "HOST:PORT where the other bridges on the same PostgreSQL reach this one; port 0 takes a free one",
+    )
+    leader_lease_seconds: int = setting(5, "how long a silent bridge leads those on the same PostgreSQL")
     deployment_id: str = setting(
         "", "8 hex digits in the names of this deployment's Triton models; made with the database"
     )

@@ -165,10 +165,13 @@ class StateDir:
             os.close(descriptor)
 
     def shared_memory_prefix(self) -> str:
-        """How every shared-memory file of this directory's bridge begins: `bridge_<12 hex digits>_`.
+        """How every shared-memory file of this directory's bridge begins: `bridge_<12 hex digits>_`."""
+        return f"bridge_{self.identity()}_"
 
-        The digits stay with the directory, so that the next start knows what a killed one left. A copy of the
-        directory has another inode and gets digits of its own: it must not remove what the original uses.
+    def identity(self) -> str:
+        """12 hex digits that stay with the directory, so that the next start knows what a killed one left.
+
+        A copy of the directory has another inode and gets digits of its own: it must not remove what the original uses.
         """
         inode = self.path.stat().st_ino
         path = self.path / "identity"
@@ -176,7 +179,7 @@ class StateDir:
         if len(words) != 2 or words[1] != str(inode):
             words = [secrets.token_hex(6), str(inode)]
             _write(path, " ".join(words) + "\n")
-        return f"bridge_{words[0]}_"
+        return words[0]
 
     def _holder(self) -> str:
         try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from bridge.agents.mirrors import Mirrors
 from bridge.control_parts import ControlParts
 from bridge.inputs import Inputs
-from bridge.instances import Instances
+from bridge.instances import EMBEDDED, Instances
 from bridge.lifecycle.configurator import Configurator
+from bridge.lifecycle.leases import permitted
 from bridge.lifecycle.operations import Operations
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.modelmesh.operations import ModelMeshOperations
@@ -18,10 +19,14 @@ from bridge.parts import Parts
 from bridge.registry_access import RegistryAccess
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.triton.embedded import EmbeddedTriton
+from bridge.triton.instance import Permission
 
 
 class Term:
-    """Builds everything; nothing acts before `start`. `metrics` and `mesh_metrics` hear of loads."""
+    """Builds everything; nothing acts before `start`. `metrics` and `mesh_metrics` hear of loads.
+
+    A child is called `embedded`. `permission` returns while this process may decide.
+    """
 
     def __init__(
         self,
@@ -31,9 +36,12 @@ class Term:
         mirrors: Mirrors | None,
         metrics: ServingMetrics,
         mesh_metrics: MeshMetrics,
+        *,
+        embedded: str = EMBEDDED,
+        permission: Permission = permitted,
     ) -> None:
         self._access = access
-        self.plane = control.control_plane(metrics)
+        self.plane = control.control_plane(metrics, permission)
         self.mesh = control.model_mesh(self.plane, mesh_metrics)
         if self.mesh is not None:
             self.plane.host(self.mesh)
@@ -45,6 +53,8 @@ class Term:
             control.executors.loads,
             control.warm_up(metrics),
             mirrors,
+            embedded=embedded,
+            permission=permission,
         )
         self.configurator = Configurator(inputs.settings, access.registry, access.thread, self.plane)
 

@@ -72,6 +72,7 @@ class ControlPlane:
         self._recall: Recall = recall_nothing
         self._stale_problems: dict[str, Collection[str]] = {}
         self._cache: ModelCache = NoModelCache()
+        self._spared: Callable[[str], bool] = lambda triton_name: False
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
@@ -91,6 +92,10 @@ class ControlPlane:
     def expect(self, served_before: Mapping[str, Collection[int]]) -> None:
         """Say before the first `apply` which versions served, by model, when the process before this one was killed."""
         self._served_before = served_before
+
+    def spare(self, spared: Callable[[str], bool]) -> None:
+        """Say which Triton names nobody may clean up although nothing here wants them."""
+        self._spared = spared
 
     def host(self, cache: ModelCache) -> None:
         """Serve registered models, which are loaded on demand, as `cache` says."""
@@ -348,7 +353,7 @@ class ControlPlane:
 
     def _may_be_wanted(self, triton_name: str) -> bool:
         """Names of versions in work, and of models whose base path was not read yet: nobody may clean these up."""
-        if any(triton_name in manager.triton_names() for manager in self._managers.values()):
+        if self._spared(triton_name) or any(triton_name in item.triton_names() for item in self._managers.values()):
             return True
         return any(
             triton_name.startswith(names.servable_name(self._deployment, name, 0)[:-1])

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+
+
+async def permitted() -> None:
+    """Who is alone may always decide."""
 
 
 @dataclass
@@ -21,9 +25,16 @@ class _Lease:
 class RouterLeases:
     """Drained epochs by router name. Used on one event loop."""
 
-    def __init__(self, lease_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        lease_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        permission: Callable[[], Awaitable[None]] = permitted,
+    ) -> None:
+        """`permission` returns while this process may decide that something is not needed any more."""
         self._lease_seconds = lease_seconds
         self._clock = clock
+        self._permission = permission
         self._leases: dict[str, _Lease] = {}
         self._permanent: set[str] = set()
         self._moved = asyncio.Event()
@@ -50,6 +61,7 @@ class RouterLeases:
                     await moved.wait()
             except TimeoutError:
                 self._expire()
+        await self._permission()
 
     def _holding(self, epoch: int) -> bool:
         return any(lease.epoch < epoch for lease in self._leases.values())

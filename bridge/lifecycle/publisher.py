@@ -39,6 +39,10 @@ class Publisher:
         self._registered = registered
         self._vmodels = vmodels
 
+    def follow(self, epoch: int) -> None:
+        """Publish under epochs past this one."""
+        self._epoch = max(self._epoch, epoch)
+
     def subscribe(self, sink: Sink) -> None:
         """Give `sink` the current snapshot and every later one."""
         self._sinks.append(sink)

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Protocol
 
+from bridge.serving.freshness import Freshness
 from bridge.serving.routes import EMPTY, Routes
 
 
@@ -45,6 +46,7 @@ class RoutesView:
 
     def __init__(self, router: str = "local") -> None:
         self.router = router
+        self.freshness = Freshness()
         self.routes: Routes = EMPTY
         self.settled: Routes = EMPTY
         self._unsettled: deque[Routes] = deque()

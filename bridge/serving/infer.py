@@ -141,7 +141,10 @@ class InferenceCore:
         Requests of one `affinity` go to one copy as long as the copies stay the same. Raises BridgeError.
         """
         patience = self._patience(timeout)
+        freshness = self.view.freshness
         while True:
+            if freshness.over:
+                await freshness.renewed(min(self._settings.recovery_wait, patience.remaining()))
             routes, late = self.view.enter(), None
             try:
                 found = find(routes, spec)

@@ -72,10 +72,18 @@ class RunnerInfo(NamedTuple):
         return self.device_bytes or self.memory_bytes
 
 
+Permission = Callable[[], Awaitable[None]]
+
+
+async def _permitted() -> None:
+    """Who has an instance to itself may always change it."""
+
+
 class TritonInstance:
     """The control leg over gRPC. Its calls raise CallError where nothing else is said; `load` raises LoadFailure."""
 
-    def __init__(self, route: InstanceRoute) -> None:
+    def __init__(self, route: InstanceRoute, permission: Permission = _permitted) -> None:
+        self._permission = permission
         self.name = route.name
         self.address = route.grpc
         tls = TlsFiles.from_mapping(route.tls)
@@ -88,9 +96,12 @@ class TritonInstance:
         self._leg = GrpcLeg(route.grpc, tls, route.headers)
 
     @classmethod
-    def connect(cls, route: InstanceRoute) -> Self:
-        """The instance that `route` reaches by gRPC. Needs the running event loop; connects with its first call."""
-        return cls(route)
+    def connect(cls, route: InstanceRoute, permission: Permission = _permitted) -> Self:
+        """The instance that `route` reaches by gRPC. Needs the running event loop; connects with its first call.
+
+        `permission` is awaited before whatever changes the instance: it returns while this process may do that.
+        """
+        return cls(route, permission)
 
     async def server_metadata(self, timeout: float = CALL_SECONDS) -> ServerMetadata:
         answer = await self._call(self._client.get_server_metadata, timeout=timeout)
@@ -125,6 +136,7 @@ class TritonInstance:
 
         A load outlives its call: where the call ended without Triton's verdict, the index tells what became of it.
         """
+        await self._permission()
         deadline = asyncio.get_running_loop().time() + timeout
         try:
             await self._request(self._client.load_model, name, timeout=timeout)
@@ -160,6 +172,7 @@ class TritonInstance:
         Requests that the dead runner never answers keep such a model UNLOADING, maybe for ever; a load works at once
         all the same, while without this unload it would be a no-op.
         """
+        await self._permission()
         await self._call(self._client.unload_model, name, timeout=timeout)
 
     async def ping(self, name: str, timeout: float = CALL_SECONDS) -> RunnerInfo:
