@@ -30,13 +30,11 @@ _DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class KeptContent:
-    """A version's content. `source` is where its files came from, `fingerprint` what the bridge called them there;
-    `served_at` is when it served last, microseconds UTC."""
+    """A version's content. `source` is where its files came from, `served_at` when it served last, microseconds UTC."""
 
     model: str
     version: int
     sha256: str
-    fingerprint: str
     source: str
     served_at: int
 

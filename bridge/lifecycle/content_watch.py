@@ -68,7 +68,7 @@ class ContentWatch:
         compared = await self._in_thread(self._looks, _compare, [known for _, known in watched])
         for (_, known), same in zip(watched, compared, strict=True):
             if same and (known.found or known.suspected):
-                self._settle(known, known.provenance.sha256, known.provenance.size)
+                self._settle(known, known.provenance.fingerprint, known.provenance.size)
             elif not same and not known.reading:
                 self._begin_reading(known)
         return {f"{item.path}#content": _sentence(known.provenance) for item, known in watched if known.found}
@@ -85,7 +85,7 @@ class ContentWatch:
         except OSError as error:
             logger.debug("%s cannot be read now: %s", watched.provenance.path, error)
         else:
-            if content.sha256 == watched.provenance.sha256:
+            if content.sha256 == watched.provenance.fingerprint:
                 watched.files = content.files
             self._settle(watched, content.sha256, content.bytes)
         finally:
@@ -94,7 +94,7 @@ class ContentWatch:
     def _settle(self, watched: _Watched, sha256: str, size: int) -> None:
         """Record what lies there once it was seen twice, or is what was loaded."""
         provenance = watched.provenance
-        other = None if sha256 == provenance.sha256 else sha256
+        other = None if sha256 == provenance.fingerprint else sha256
         if other in (None, watched.suspected) and other != watched.found:
             watched.found = other
             self._recorder.record(

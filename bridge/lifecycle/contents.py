@@ -123,9 +123,9 @@ class Contents:
         if provenance is None:
             return
         async with self._alone:
-            kept = await self._in_thread(self._kept.find, servable.model, servable.version, provenance.sha256)
+            kept = await self._in_thread(self._kept.find, servable.model, servable.version, provenance.fingerprint)
             if kept is not None:
-                await self._keep(provenance, self._kept.path(servable.model, servable.version, provenance.sha256))
+                await self._keep(provenance, self._kept.path(servable.model, servable.version, provenance.fingerprint))
             await self._prune(servable.model)
 
     async def changed(self, model: str, versions: Sequence[VersionDirectory]) -> Mapping[str, str]:
@@ -182,13 +182,12 @@ class Contents:
         ours = (stored, self._kept.path(servable.model, servable.version, content.sha256))
         if servable.source not in ours:
             return None
-        return next((item for item in known if item.sha256 == content.sha256), None)
+        return next((item for item in known if item.fingerprint == content.sha256), None)
 
     async def _keep(self, provenance: Provenance, directory: str) -> None:
         kept = KeptContent(
             provenance.model,
             provenance.version,
-            provenance.sha256,
             provenance.fingerprint,
             provenance.path,
             self._clock.now(),
@@ -214,8 +213,8 @@ def _provenance(servable: Servable, content: Content, origin: Provenance | None)
     return Provenance(
         model=servable.model,
         version=servable.version,
-        fingerprint=origin.fingerprint if origin else saved_model.fingerprint,
-        sha256=content.sha256,
+        identity=saved_model.fingerprint,
+        fingerprint=content.sha256,
         path=origin.path if origin else os.fspath(servable.source),
         size=content.bytes,
         tensorflow=content.tensorflow,

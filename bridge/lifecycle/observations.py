@@ -47,7 +47,7 @@ class Observations:
             int(status.code),
             status.message,
             path=path,
-            fingerprint=servable.saved_model.fingerprint if servable else "",
+            identity=servable.saved_model.fingerprint if servable else "",
             actor=POLLER if status.state is VersionState.START else RECONCILE,
         )
         if status.state in (VersionState.AVAILABLE, VersionState.END):

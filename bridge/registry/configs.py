@@ -112,7 +112,7 @@ def _replace(tx: Transaction, offer: Offer, last: int | None) -> AppliedConfig:
 
 
 def _brought_back(tx: Transaction, models: Iterable[Model], offer: Offer, entries: Container[str]) -> set[str]:
-    """Models that a rollback brought back, which this configuration does not list: they stay until another one comes."""
+    """Models that a rollback brought back and this configuration does not list: they stay until another one comes."""
     current = [row["content_hash"] for row in tx.find(config_revisions, current=True)]
     if current != [offer.content_hash]:
         return set()

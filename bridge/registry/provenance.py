@@ -27,6 +27,12 @@ def read_provenance(connection: Connection, model: str, version: int | None = No
     return tuple(_provenance(row) for row in rows)
 
 
+def known_content(tx: Transaction, model: str, version: int, identity: str) -> tuple[str, int]:
+    """Fingerprint and size of the content with this identity; empty and 0 while nobody read it."""
+    row = tx.get(provenance, model=model, version=version, identity=identity)
+    return (row["fingerprint"], row["size"]) if row is not None else ("", 0)
+
+
 def record_provenance(tx: Transaction, seen: Provenance) -> bool:
     """Keep what a version was loaded from; whether that is news."""
     known = _known(tx, seen.model, seen.version)
@@ -36,28 +42,28 @@ def record_provenance(tx: Transaction, seen: Provenance) -> bool:
     _write(tx, seen, known)
     if last is None or last.content() != seen.content():
         tx.emit(ProvenanceRecorded(seen.model, seen.version, last.content() if last else None, seen.content()))
-    if last is not None and (last.found or last.sha256) != seen.sha256:
+    if last is not None and (last.found or last.fingerprint) != seen.fingerprint:
         tx.emit(ContentChanged(seen.model, seen.version, _lying(last), seen.content()))
     return True
 
 
-def record_found(tx: Transaction, model: str, version: int, sha256: str, size: int) -> bool:
+def record_found(tx: Transaction, model: str, version: int, fingerprint: str, size: int) -> bool:
     """Keep that content with this digest lies where the version was loaded from; whether that is news."""
     known = _known(tx, model, version)
-    if not known or (known[0].found or known[0].sha256) == sha256:
+    if not known or (known[0].found or known[0].fingerprint) == fingerprint:
         return False
     last = known[0]
-    found = None if sha256 == last.sha256 else sha256
-    key = {"model": model, "version": version, "fingerprint": last.fingerprint}
+    found = None if fingerprint == last.fingerprint else fingerprint
+    key = {"model": model, "version": version, "identity": last.identity}
     tx.update(provenance, key, found=found)
-    after = last.content() if found is None else {"path": last.path, "sha256": sha256, "size": size}
+    after = last.content() if found is None else {"path": last.path, "fingerprint": fingerprint, "size": size}
     tx.emit(ContentChanged(model, version, _lying(last), after))
     return True
 
 
 def _lying(item: Provenance) -> JsonObject:
     """What lies at a content's path, as far as that is known."""
-    return item.content() if item.found is None else {"path": item.path, "sha256": item.found}
+    return item.content() if item.found is None else {"path": item.path, "fingerprint": item.found}
 
 
 def _known(tx: Transaction, model: str, version: int) -> list[Provenance]:
@@ -67,7 +73,7 @@ def _known(tx: Transaction, model: str, version: int) -> list[Provenance]:
 
 def _write(tx: Transaction, seen: Provenance, known: list[Provenance]) -> None:
     values: dict[str, Any] = {
-        "sha256": seen.sha256,
+        "fingerprint": seen.fingerprint,
         "path": seen.path,
         "size": seen.size,
         "tensorflow": canonical.dumps(seen.tensorflow),
@@ -77,11 +83,11 @@ def _write(tx: Transaction, seen: Provenance, known: list[Provenance]) -> None:
         # Two contents of one version are told apart by their order, which one clock reading might not give.
         "last_seen_at": max([tx.now, *(item.last_seen_at + 1 for item in known)]),
     }
-    key = {"model": seen.model, "version": seen.version, "fingerprint": seen.fingerprint}
-    if any(item.fingerprint == seen.fingerprint for item in known):
+    key = {"model": seen.model, "version": seen.version, "identity": seen.identity}
+    if any(item.identity == seen.identity for item in known):
         tx.update(provenance, key, **values)
         return
-    first = min((item.first_seen_at for item in known if item.sha256 == seen.sha256), default=tx.now)
+    first = min((item.first_seen_at for item in known if item.fingerprint == seen.fingerprint), default=tx.now)
     tx.insert(provenance, **key, **values, first_seen_at=first)
 
 

@@ -64,6 +64,7 @@ from bridge.registry.records import (
     Version,
     VModel,
 )
+from bridge.registry.recorded_history import RecordedHistory
 from bridge.registry.rollback_records import LabelRollback, ModelRollback, Provenance
 from bridge.registry.tables import meta
 from bridge.registry.transaction import Transaction, Transactions
@@ -73,13 +74,12 @@ UNRECORDED = Actor("bridge", "placement")
 """For calls that never write an event."""
 
 
-class Registry:
+class Registry(RecordedHistory):
     """Synchronous; safe for several threads. `deployment_id` is part of every Triton model name of ours."""
 
     def __init__(self, database: Database, transactions: Transactions, journal: Journal, deployment_id: str) -> None:
+        super().__init__(database, transactions)
         self.deployment_id = deployment_id
-        self._database = database
-        self._transactions = transactions
         self._journal = journal
 
     @classmethod
@@ -174,11 +174,17 @@ class Registry:
 
     def record_provenance(self, seen: Provenance, actor: Actor) -> bool:
         """Keep what a version was loaded from; returns whether that is news."""
-        return self._transactions.run(lambda tx: provenance.record_provenance(tx, seen), actor)
 
-    def record_found(self, model: str, version: int, sha256: str, size: int, actor: Actor) -> bool:
+        def record(tx: Transaction) -> bool:
+            news = provenance.record_provenance(tx, seen)
+            versions.tell_content(tx, seen)
+            return news
+
+        return self._transactions.run(record, actor)
+
+    def record_found(self, model: str, version: int, fingerprint: str, size: int, actor: Actor) -> bool:
         """Keep what lies now where a version was loaded from; returns whether that is news."""
-        return self._transactions.run(lambda tx: provenance.record_found(tx, model, version, sha256, size), actor)
+        return self._transactions.run(lambda tx: provenance.record_found(tx, model, version, fingerprint, size), actor)
 
     def labels(self, model: str) -> dict[str, int]:
         """Versions by label. Raises NotFound."""
@@ -239,14 +245,16 @@ class Registry:
         fingerprint: str = "",
         size: int = 0,
         *,
+        identity: str = "",
         actor: Actor,
     ) -> bool:
         """Keep an observed state; an empty path or fingerprint and a size of 0 mean: as known before.
 
+        With the `identity` of a content fingerprint and size are those that `record_provenance` told of it.
         Returns whether anything changed. Raises NotFound for a model that never was in the registry.
         """
         observed = VersionObserved(model, version, state, code, message, path, fingerprint, size)
-        return self._transactions.run(lambda tx: versions.record_version(tx, observed), actor)
+        return self._transactions.run(lambda tx: versions.record_version(tx, observed, identity), actor)
 
     def end_of_process(self, actor: Actor) -> None:
         """A process that observed this registry's fleet ended: forget what only it could know.

@@ -16,17 +16,17 @@ FileRow = tuple[str, int, int, int, str]
 class Provenance:
     """What a version was loaded from.
 
-    `fingerprint` is the bridge's cheap identity of the files at the load, `sha256` that of every byte (see
-    `model_repo_sync.content`). `tensorflow` has the fields of TensorFlow's own fingerprint, empty where the export has
-    none; `signatures` are the names that can be called; `files` are as they were at `path`. `found` is the SHA-256 of
-    what lay there at the last look, where that is something else. `size` is in bytes, times are microseconds UTC and 0
-    where the registry is to set them.
+    `identity` is what the files' names, sizes and times were told apart by at the load, `fingerprint` the SHA-256 of
+    every byte (see `model_repo_sync.content`). `tensorflow` has the fields of TensorFlow's own fingerprint, empty where
+    the export has none; `signatures` are the names that can be called; `files` are as they were at `path`. `found` is
+    the fingerprint of what lay there at the last look, where that is something else. `size` is in bytes, times are
+    microseconds UTC and 0 where the registry is to set them.
     """
 
     model: str
     version: int
+    identity: str
     fingerprint: str
-    sha256: str
     path: str
     size: int
     tensorflow: Mapping[str, str]
@@ -40,7 +40,6 @@ class Provenance:
         """What events tell of it."""
         return {
             "fingerprint": self.fingerprint,
-            "sha256": self.sha256,
             "path": self.path,
             "size": self.size,
             "tensorflow": dict(self.tensorflow),
@@ -53,7 +52,6 @@ class PinnedContent:
     """A version with the content that a rollback holds; `path` is where that came from at first."""
 
     version: int
-    sha256: str
     fingerprint: str
     path: str
 

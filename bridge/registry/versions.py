@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.errors import NotFound
-from bridge.registry import canonical
+from bridge.registry import canonical, live
 from bridge.registry.events import VersionObserved
+from bridge.registry.provenance import known_content
 from bridge.registry.records import Version
+from bridge.registry.rollback_records import Provenance
 from bridge.registry.tables import model_versions, models
 from bridge.registry.transaction import Transaction
 from bridge.serving.routes import VersionState
@@ -23,8 +27,10 @@ def read_versions(connection: Connection, model: str | None = None) -> tuple[Ver
     return tuple(sorted(versions, key=lambda item: (item.model, -item.version)))
 
 
-def record_version(tx: Transaction, observed: VersionObserved) -> bool:
+def record_version(tx: Transaction, observed: VersionObserved, identity: str = "") -> bool:
     """Keep what was observed. An empty path or fingerprint and a size of 0 mean: as known before.
+
+    With an `identity` of the files fingerprint and size are those that are known of it, none where nothing is.
 
     Raises NotFound for a model that never was in the registry; a removed one still has versions to unload.
     """
@@ -33,11 +39,23 @@ def record_version(tx: Transaction, observed: VersionObserved) -> bool:
     row = tx.get(model_versions, model=observed.model, version=observed.version)
     previous = _observed(row) if row is not None else None
     known = _completed(observed, previous)
+    if identity:
+        fingerprint, size = known_content(tx, observed.model, observed.version, identity)
+        known = replace(known, fingerprint=fingerprint, size=size)
     if previous is not None and known.after() == previous.after():
         return False
     _write(tx, known, new=previous is None)
     tx.emit(known)
     return True
+
+
+def tell_content(tx: Transaction, seen: Provenance) -> None:
+    """The content of a version that serves is known now: say so of it, and of what resolves to it."""
+    row = tx.get(model_versions, model=seen.model, version=seen.version)
+    if row is None or row["state"] != VersionState.AVAILABLE or row["fingerprint"] == seen.fingerprint:
+        return
+    record_version(tx, replace(_observed(row), fingerprint=seen.fingerprint, size=seen.size))
+    live.refresh(tx, seen.model, seen.version)
 
 
 def forget_states(tx: Transaction) -> None:

@@ -18,8 +18,8 @@ def upgrade() -> None:
         "provenance",
         sa.Column("model", sa.Text, nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False, autoincrement=False),
+        sa.Column("identity", sa.Text, nullable=False),
         sa.Column("fingerprint", sa.Text, nullable=False),
-        sa.Column("sha256", sa.Text, nullable=False),
         sa.Column("path", sa.Text, nullable=False),
         sa.Column("size", sa.BigInteger, nullable=False),
         sa.Column("tensorflow", sa.Text, nullable=False),
@@ -28,7 +28,7 @@ def upgrade() -> None:
         sa.Column("found", sa.Text),
         sa.Column("first_seen_at", sa.BigInteger, nullable=False),
         sa.Column("last_seen_at", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("model", "version", "fingerprint", name=op.f("pk_provenance")),
+        sa.PrimaryKeyConstraint("model", "version", "identity", name=op.f("pk_provenance")),
     )
     op.create_table(
         "rollback_pins",
