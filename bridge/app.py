@@ -12,26 +12,20 @@ from typing import Any
 from bridge import inputs as server_inputs
 from bridge.access_parts import AccessParts
 from bridge.client_parts import ClientParts
-from bridge.console.health import Health
-from bridge.control_parts import ControlParts, connected_view, meters
+from bridge.deciding import Alone, Deciding
 from bridge.errors import Internal
 from bridge.executors import Executors
 from bridge.inputs import Inputs
 from bridge.instances import start_embedded
-from bridge.lifecycle.control_plane import ControlPlane
-from bridge.lifecycle.first_load import wait_for_models
-from bridge.management import management
 from bridge.memory import keep_large_buffers_apart
-from bridge.modelmesh import static_models
-from bridge.modelmesh.mesh import ModelMesh
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.parts import Parts
 from bridge.port_parts import PortParts
 from bridge.registry_access import RegistryAccess
 from bridge.request_parts import request_path
 from bridge.settings import Settings
+from bridge.stage import Stage
 from bridge.state_dir import StateDir
-from bridge.term import Term
 from bridge.tfserving.metrics import ServingMetrics
 
 logger = logging.getLogger(__name__)
@@ -90,46 +84,35 @@ class Application:
         access = await RegistryAccess.open(self._settings, self._state, self._parts)
         guard = AccessParts(inputs.access, access)
         ports = PortParts(inputs, self._parts, guard.gates)
-        serving, mesh_metrics = ServingMetrics(), _mesh_metrics(inputs)
-
-        control = ControlParts(inputs, self._state, access, self._executors)
-        mirrors = await ports.agents(access.registry.deployment_id, self._executors)
-        term = Term(inputs, control, access, mirrors, serving, mesh_metrics)
-        plane, mesh = term.plane, term.mesh
-        view = connected_view(plane)
-        term.add_instances(triton, self._parts)
-
-        gauges = meters(plane, access, serving, mesh_metrics, mesh, guard.denials.metric)
-        path = request_path(inputs.clients, view, plane, gauges, self._parts)
-        self._parts.spawn(access.recorder.run(), "recorder")
-        self._parts.on_close(lambda: access.record_end(self._cause))
-        guard.start(self._parts)
-        await term.start(self._parts)
-        bound = await ports.admin(
-            term.operations(),
-            term.modelmesh_operations(),
-            Health(plane, access.registry, access.thread),
-            gauges.own,
+        stage = Stage(
+            inputs=inputs,
+            state=self._state,
+            access=access,
+            executors=self._executors,
+            parts=self._parts,
+            ports=ports,
+            guard=guard,
+            mirrors=await ports.agents(access.registry.deployment_id, self._executors),
+            triton=triton,
+            serving=ServingMetrics(),
+            mesh=_mesh_metrics(inputs),
+            cause=lambda: self._cause,
         )
+        deciding: Deciding = Alone(stage)
+        gauges = deciding.gauges
+        path = request_path(inputs.clients, deciding.view, deciding.control, gauges, self._parts)
+        await deciding.start(path)
+        bound = await ports.admin(deciding.admin())
         self._state.write_server(bound, inputs.secure_ports)
-        if not await self._load_first(inputs, plane, mesh):
+        if not await self._before_stop(deciding.load_first(models_first=self._models_first)):
             return
-        managing = management(inputs, term.configurator, mesh, path, gauges)
-        clients = ClientParts(inputs.clients, self._parts, path, gauges, managing, guard.gates)
+        clients = ClientParts(inputs.clients, self._parts, path, gauges, deciding.management(), guard.gates)
         bound |= await clients.tf_serving(rest_optional=self._models_first)
-        if mesh is not None:
+        if self._settings.modelmesh_port:
             bound |= await clients.modelmesh()
             bound |= await ports.mesh_metrics(gauges.own)
         self._state.write_server(bound, inputs.secure_ports)
-        self._parts.spawn(self._announce(plane, bound), "announcement")
-
-    async def _load_first(self, inputs: Inputs, plane: ControlPlane, mesh: ModelMesh | None) -> bool:
-        """Load what has to serve before clients' ports open; False if this server has to stop meanwhile."""
-        if self._models_first and not await self._before_stop(wait_for_models(plane)):
-            return False
-        if mesh is None:
-            return True
-        return await self._before_stop(static_models.register(mesh.manager, inputs.listed_models))
+        self._parts.spawn(self._announce(deciding, bound), "announcement")
 
     async def _before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run `work` to its end, or until this server has to stop; whether it came to its end."""
@@ -143,8 +126,8 @@ class Application:
         task.cancel()
         return False
 
-    async def _announce(self, plane: ControlPlane, ports: dict[str, int]) -> None:
-        await plane.wait_settled()
+    async def _announce(self, deciding: Deciding, ports: dict[str, int]) -> None:
+        await deciding.settled()
         self._on_ready(ports)
 
     def _part_failed(self, name: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from starlette.types import ASGIApp
+
 from bridge.access.gates import Gates
 from bridge.access.http_gate import GatedApp
 from bridge.addresses import is_loopback
@@ -12,7 +14,7 @@ from bridge.agents.app import agent_app
 from bridge.agents.mirrors import Mirrors
 from bridge.client_ports import EVERYWHERE
 from bridge.console.admin import admin_app
-from bridge.console.health import Health
+from bridge.console.health import Readiness
 from bridge.errors import InvalidArgument
 from bridge.executors import Executors
 from bridge.http_server import HttpServer
@@ -44,21 +46,29 @@ class PortParts:
         self._parts.on_close(lambda: server.stop(1.0))
         return mirrors
 
-    async def admin(
-        self, operations: Operations, vmodels: ModelMeshOperations, health: Health, metrics: Metrics
-    ) -> dict[str, int]:
-        settings = self._settings
-        if not settings.admin_port:
-            return {}
-        app = admin_app(
+    def admin_app(
+        self, operations: Operations, vmodels: ModelMeshOperations, health: Readiness, metrics: Metrics
+    ) -> ASGIApp:
+        """The application of the admin port, behind its gate."""
+        return admin_app(
             operations,
             vmodels,
             health,
             metrics,
-            local_only=is_loopback(settings.admin_address),
+            local_only=self.admin_is_local,
             gate=partial(GatedApp, gate=self._gates.admin(), needs=self._gates.admin_needs),
         )
-        tls = self._inputs.admin_tls
+
+    @property
+    def admin_is_local(self) -> bool:
+        """Whether the admin port can be reached from this machine only."""
+        return is_loopback(self._settings.admin_address)
+
+    async def admin(self, app: ASGIApp) -> dict[str, int]:
+        """The admin port."""
+        settings, tls = self._settings, self._inputs.admin_tls
+        if not settings.admin_port:
+            return {}
         server = HttpServer(app, tls.ssl_context() if tls else None)
         port = await server.start(settings.admin_address, settings.admin_port)
         self._parts.on_close(lambda: server.stop(1.0))
