@@ -45,8 +45,6 @@ instance_group {
   count: 1
   kind: KIND_CPU
 }
-dynamic_batching {
-}
 parameters {
   key: "fingerprint"
   value {
@@ -193,15 +191,16 @@ def test_validation_of_optional_parameters(key: str, value: str, fault: str) -> 
         ("optional: true", "", "declares an input that is not optional"),
         ("data_type: TYPE_FP32", "", "gives input 'x:0' no data type"),
         (
-            "dynamic_batching {",
-            "dynamic_batching { priority_levels: 2",
+            "instance_group {",
+            "dynamic_batching { priority_levels: 2 } instance_group {",
             "options of dynamic_batching, which stall",
         ),
         (
-            "dynamic_batching {",
-            "dynamic_batching { default_queue_policy { max_queue_size: 7 }",
+            "instance_group {",
+            "dynamic_batching { default_queue_policy { max_queue_size: 7 } } instance_group {",
             "options of dynamic_batching, which stall",
         ),
+        ("instance_group {", "sequence_batching { } instance_group {", "asks for a scheduler of Triton's"),
         ('key: "threads"', 'key: "thread"', "lacks the parameter threads"),
         ('string_value: "3"', 'string_value: "0"', "has '0' as threads"),
         ('string_value: "28f', 'string_value: "x8f', "damaged parameter"),
@@ -217,9 +216,14 @@ def test_validation(old: str, new: str, fault: str) -> None:
         triton_config.validate(text, NAME)
 
 
-@pytest.mark.parametrize("block", ["instance_group", "dynamic_batching"])
-def test_blocks_that_must_be_there(block: str) -> None:
+def test_instances_must_be_told() -> None:
     config = parsed(EXPECTED)
-    config.ClearField(block)
-    with pytest.raises(ConfigError, match=f"has no {block}"):
+    config.ClearField("instance_group")
+    with pytest.raises(ConfigError, match="has no instance_group"):
         triton_config.validate(text_format.MessageToString(config), NAME)
+
+
+def test_the_scheduler_of_earlier_releases_is_known() -> None:
+    config = parsed(EXPECTED)
+    config.dynamic_batching.SetInParent()
+    triton_config.validate(text_format.MessageToString(config), NAME)

@@ -105,7 +105,6 @@ def write_model(
             if side is config.input:
                 entry.optional = True
     config.instance_group.add(count=1, kind=model_config_pb2.ModelInstanceGroup.Kind.Value(kind))
-    config.dynamic_batching.SetInParent()
     for key, value in parameters.items():
         config.parameters[key].string_value = value
     return _lay_out(repository / name, saved_model, text_format.MessageToString(config))
