@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bridge.registry import access_events as a
 from bridge.registry import canonical
 from bridge.registry import events as e
 from bridge.registry import live_events as v
@@ -145,6 +146,28 @@ EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
         "label:m/l",
         {"version": 2},
         {"version": 1, "to": "#7"},
+    ),
+    (
+        a.CallDenied("grpc", "Service/Method", "manage", "UNAUTHENTICATED", "No."),
+        "call denied",
+        "server",
+        None,
+        {"port": "grpc", "method": "Service/Method", "scope": "manage", "code": "UNAUTHENTICATED", "message": "No."},
+    ),
+    (
+        a.CallsDenied("rest", "predict", "inference", 3, {"UNAUTHENTICATED": 3}, 7, 9),
+        "calls denied",
+        "server",
+        None,
+        {
+            "port": "rest",
+            "method": "predict",
+            "scope": "inference",
+            "count": 3,
+            "codes": {"UNAUTHENTICATED": 3},
+            "first": 7,
+            "last": 9,
+        },
     ),
 ]
 

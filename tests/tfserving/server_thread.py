@@ -19,6 +19,7 @@ from bridge.tfserving.batching_metrics import BatchingMetrics
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.tfserving.metrics_page import DEFAULT_PATH, MetricsPage
+from bridge.tfserving.rest_access import RestAccess
 from bridge.tfserving.rest_server import RestServer
 from tests.serving import snapshots
 from tests.serving.half_plus_two import FakeLeg
@@ -52,6 +53,7 @@ class ServerThread:
         timeout_in_ms: int = 30_000,
         page: bool = False,
         open_leg: OpenLeg | None = None,
+        access: RestAccess | None = None,
     ) -> None:
         self.leg = FakeLeg(snapshots.instance("one"))
         self._open_leg = open_leg or (lambda instance: self.leg)
@@ -59,7 +61,7 @@ class ServerThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.run(self._start, as_content, cors, timeout_in_ms, page)
+        self.run(self._start, as_content, cors, timeout_in_ms, page, access)
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         async def call() -> T:
@@ -89,7 +91,9 @@ class ServerThread:
         self._thread.join()
         self._loop.close()
 
-    async def _start(self, as_content: bool, cors: bool, timeout_in_ms: int, page: bool) -> None:
+    async def _start(
+        self, as_content: bool, cors: bool, timeout_in_ms: int, page: bool, access: RestAccess | None
+    ) -> None:
         self.view = RoutesView()
         legs = LegPool(self._open_leg)
         metrics = ServingMetrics()
@@ -102,6 +106,7 @@ class ServerThread:
             cors=cors,
             page=MetricsPage(DEFAULT_PATH, BatchingMetrics(None, metrics).page) if page else None,
             observe=self._observer("rest"),
+            access=access,
         )
         self.address = f"127.0.0.1:{await self._grpc.start('127.0.0.1:0')}"
         self.rest_port = await self._rest.start("127.0.0.1", 0)
