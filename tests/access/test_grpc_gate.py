@@ -101,10 +101,12 @@ async def test_a_stream_without_credentials_does_not_begin() -> None:
     watched = Watched()
     stream = Served(watched).services[V2].streams["ModelStreamInfer"]
 
+    read = []
+
     async def requests() -> AsyncIterator[bytes]:
-        pytest.fail("nothing is read")
-        yield b""
+        read.append(b"one")
+        yield b"one"
 
     with pytest.raises(BridgeError, match="needs a bearer token"):
         await anext(stream(requests(), caller()))
-    assert len(watched.denied) == 1
+    assert (len(watched.denied), read) == (1, [])

@@ -28,7 +28,7 @@ from tests.tfserving.server_thread import SilentControl
 
 @pytest.fixture
 def core() -> InferenceCore:
-    return InferenceCore(RoutesView(), LegPool(FakeLeg), SilentControl())
+    return InferenceCore(RoutesView(), LegPool(cast(Any, FakeLeg)), SilentControl())
 
 
 def test_every_rpc_has_a_scope(core: InferenceCore) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trustme
+from cryptography import x509
 
 HOST = "localhost"
 
@@ -30,17 +31,23 @@ class Authority:
     def pem(self) -> bytes:
         return self._authority.cert_pem.bytes()
 
-    def issue(self, name: str = HOST, *, days: float = 1) -> Identity:
+    def issue(self, name: str = HOST, *, days: float = 1, common_name: str | None = None) -> Identity:
         """A certificate that ends in `days` days, ago where that is negative."""
         now = datetime.datetime.now(datetime.UTC)
         leaf = self._authority.issue_cert(
             name,
             "127.0.0.1",
+            common_name=common_name,
             not_before=now - datetime.timedelta(days=30),
             not_after=now + datetime.timedelta(days=days),
         )
         chain = b"".join(certificate.bytes() for certificate in leaf.cert_chain_pems)
         return Identity(leaf.private_key_pem.bytes(), chain, self.pem)
+
+
+def subject(identity: Identity) -> str:
+    """The subject in the form of RFC 4514."""
+    return x509.load_pem_x509_certificate(identity.chain).subject.rfc4514_string()
 
 
 def ssl_config(path: Path, *, key: bytes = b"", chain: bytes = b"", roots: bytes = b"", verify: bool = False) -> Path:

@@ -81,7 +81,7 @@ class Client:
     def status(self, question: Reply) -> Reply:
         request = get_model_status_pb2.GetModelStatusRequest()
         _fill(request, question)
-        rows = self._model.GetModelStatus(request).model_version_status
+        rows = self._model.GetModelStatus(request, metadata=_metadata(question)).model_version_status
         assert all(row.HasField("status") for row in rows)
         return {"rows": [[row.version, row.state, row.status.error_code, row.status.error_message] for row in rows]}
 
@@ -111,7 +111,7 @@ class Client:
     def reload(self, question: Reply) -> Reply:
         request = model_management_pb2.ReloadConfigRequest(metric_names=question.get("metrics", ()))
         text_format.Parse(question["config"], request.config)
-        metadata = [("x-audit-reason", question["reason"])] if "reason" in question else None
+        metadata = [*_metadata(question), *([("x-audit-reason", question["reason"])] if "reason" in question else [])]
         response = self._model.HandleReloadConfigRequest(request, timeout=question.get("timeout"), metadata=metadata)
         return {
             "status": [response.status.error_code, response.status.error_message],
@@ -241,12 +241,17 @@ def _fill(request: Any, question: Reply) -> None:
 
 
 def _options(question: Reply) -> Reply:
-    """The call's options: `timeout` in seconds, `compression` gzip or deflate."""
+    """The call's options: `timeout` in seconds, `compression` gzip or deflate, `headers` as metadata."""
     compression = question.get("compression")
     return {
         "timeout": question.get("timeout"),
         "compression": grpc.Compression[compression.capitalize()] if compression else None,
+        "metadata": _metadata(question),
     }
+
+
+def _metadata(question: Reply) -> list[tuple[str, str]]:
+    return list(question.get("headers", {}).items())
 
 
 def _fill_input(request: Any, question: Reply) -> None:
