@@ -67,7 +67,7 @@ class Journal:
             query = query.where(events.c.subject == canonical.clean(subject))
         if action is not None:
             query = query.where(events.c.action == action)
-        return tuple(_record(row) for row in connection.execute(query).mappings())
+        return tuple(record(row) for row in connection.execute(query).mappings())
 
     @property
     def key(self) -> bytes | None:
@@ -119,7 +119,7 @@ def _json(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else canonical.dumps(value)
 
 
-def _record(row: RowMapping) -> EventRecord:
+def record(row: RowMapping) -> EventRecord:
     values = {name: row[name] for name in (*CHAINED, "hash")}
     for name in ("before", "after"):
         values[name] = None if values[name] is None else canonical.loads(values[name])

@@ -93,6 +93,10 @@ class Transactions:
         self._guard = guard
         self._origin = origin
 
+    def now(self) -> int:
+        """Microseconds UTC."""
+        return self._clock.now()
+
     def guarded(self, guard: Callable[[Transaction], None]) -> Transactions:
         return Transactions(self._database, self._clock, self._journal, guard, self._origin)
 

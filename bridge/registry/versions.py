@@ -46,6 +46,8 @@ def record_version(tx: Transaction, observed: VersionObserved, identity: str = "
         return False
     _write(tx, known, new=previous is None)
     tx.emit(known)
+    if previous is not None and (known.path, known.fingerprint) != (previous.path, previous.fingerprint):
+        live.refresh(tx, known.model, known.version)
     return True
 
 

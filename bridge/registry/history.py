@@ -1,0 +1,172 @@
+"""The history as it is asked: events by filter, the state at any time, what differs between two.
+
+The state at a time is the last event before it in each slot of each subject (`bridge.registry.slots`), found by index,
+so that it costs the same for yesterday as for years ago.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from bridge import moments
+from bridge.errors import BridgeError, Code, InvalidArgument
+from bridge.registry import canonical, sealing, slots
+from bridge.registry.history_records import Fact, HistoryQuery, StateAt, SubjectState
+from bridge.registry.journal import record
+from bridge.registry.live_events import served
+from bridge.registry.processes import read_gap
+from bridge.registry.records import EventRecord, JsonObject
+from bridge.registry.tables import events, subjects
+
+
+def read_history(connection: Connection, query: HistoryQuery) -> tuple[EventRecord, ...]:
+    """The events that fit, the newest first unless told otherwise."""
+    select = sa.select(events).where(events.c.seq > query.after).limit(query.limit)
+    select = select.order_by(events.c.seq.desc() if query.newest_first else events.c.seq)
+    for name in ("subject", "actor", "action"):
+        value = getattr(query, name)
+        if value is not None:
+            select = select.where(events.c[name] == canonical.clean(value))
+    if query.since is not None:
+        select = select.where(events.c.seq > seq_before(connection, query.since))
+    if query.until is not None:
+        select = select.where(events.c.seq <= seq_before(connection, query.until))
+    return tuple(record(row) for row in connection.execute(select).mappings())
+
+
+def seq_before(connection: Connection, at: int) -> int:
+    """The last event before the time, 0 for none."""
+    return _last_seq(connection, events.c.at < at)
+
+
+def seq_at(connection: Connection, at: int, now: int) -> int:
+    """The last event at that time or before it.
+
+    Raises InvalidArgument for the future, OUT_OF_RANGE before the first event, FailedPrecondition where the history is
+    archived.
+    """
+    if at > now:
+        raise InvalidArgument(f"The time {moments.describe(at)} is in the future; it is {moments.describe(now)} now.")
+    sealing.require_unsealed(connection, at)
+    seq = _last_seq(connection, events.c.at <= at)
+    if seq == 0:
+        raise BridgeError(_before_the_first(connection, at), Code.OUT_OF_RANGE)
+    return seq
+
+
+def read_state(connection: Connection, at: int, now: int, subject: str | None = None) -> StateAt:
+    """The state at a time, of one subject or of all. Raises what `seq_at` raises."""
+    seq = seq_at(connection, at, now)
+    gap = read_gap(connection, at, now)
+    found = _states(connection, seq, subject)
+    return StateAt(at, seq, found if gap is None else tuple(_unserved(state, gap[0]) for state in found), gap)
+
+
+def read_state_after(connection: Connection, seq: int, subject: str | None = None) -> StateAt:
+    """The state just after the event `seq`, at its time. Raises OUT_OF_RANGE if there is no such event."""
+    at = connection.execute(sa.select(events.c.at).where(events.c.seq == seq)).scalar()
+    if at is None:
+        raise BridgeError(f"There is no event #{seq}.", Code.OUT_OF_RANGE)
+    sealing.require_unsealed(connection, at)
+    return StateAt(at, seq, _states(connection, seq, subject), None)
+
+
+def _last_seq(connection: Connection, condition: sa.ColumnElement[bool]) -> int:
+    query = sa.select(events.c.seq).where(condition).order_by(events.c.at.desc(), events.c.seq.desc()).limit(1)
+    return connection.execute(query).scalar() or 0
+
+
+def _before_the_first(connection: Connection, at: int) -> str:
+    first = connection.execute(sa.select(events.c.at).order_by(events.c.seq).limit(1)).scalar()
+    if first is None:
+        return "The history has no event yet."
+    return f"The history begins at {moments.describe(first)}; nothing is known of {moments.describe(at)}."
+
+
+def _states(connection: Connection, seq: int, subject: str | None) -> tuple[SubjectState, ...]:
+    by_subject: dict[str, dict[str, RowMapping]] = defaultdict(dict)
+    for row in _last_words(connection, seq, subject):
+        by_subject[row["subject"]][row["slot"]] = row
+    return tuple(_state(name, by_subject[name]) for name in sorted(by_subject))
+
+
+def _last_words(connection: Connection, seq: int, subject: str | None) -> Sequence[RowMapping]:
+    """The last event up to `seq` in each slot that tells a state."""
+    newest = (
+        sa.select(*(events.c[name] for name in ("seq", "at", "actor", "source", "action", "reason", "after")))
+        .where(events.c.subject == subjects.c.subject, events.c.slot == subjects.c.slot, events.c.seq <= seq)
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    )
+    if connection.dialect.name == "postgresql":
+        last = newest.lateral("last")
+        query = sa.select(subjects.c.subject, subjects.c.slot, last).select_from(subjects.join(last, sa.true()))
+    else:
+        last_seq = newest.with_only_columns(events.c.seq).correlate(subjects).scalar_subquery()
+        columns = list(newest.selected_columns)
+        query = sa.select(subjects.c.subject, subjects.c.slot, *columns).join_from(
+            subjects, events, events.c.seq == last_seq
+        )
+    query = query.where(subjects.c.slot != slots.NOTE)
+    if subject is not None:
+        query = query.where(subjects.c.subject == canonical.clean(subject))
+    return connection.execute(query).mappings().all()
+
+
+def _state(subject: str, rows: Mapping[str, RowMapping]) -> SubjectState:
+    versions = sorted(
+        (slot for slot in rows if slot.startswith(slots.VERSION)),
+        key=lambda slot: -int(slot.removeprefix(slots.VERSION)),
+    )
+    observed = (slots.STATE, slots.PROCESS, *versions)
+    return SubjectState(
+        subject,
+        _wanted(rows),
+        _live(rows.get(slots.LIVE)),
+        tuple(_fact(rows[slot]) for slot in observed if slot in rows),
+    )
+
+
+def _wanted(rows: Mapping[str, RowMapping]) -> Fact | None:
+    facts = [_fact(rows[slot]) for slot in (slots.WANTED, slots.REGISTERED) if slot in rows]
+    fact = next((fact for fact in facts if fact.state is not None), facts[0] if facts else None)
+    if fact is None or fact.state is None:
+        return fact
+    # Labels are subjects of their own, which may have moved since.
+    state = {name: value for name, value in fact.state.items() if name != "labels"}
+    pin = _fact(rows[slots.PIN]) if slots.PIN in rows else None
+    if pin is None or pin.state is None or pin.seq < fact.seq:
+        return replace(fact, state=state)
+    return replace(pin, state={**state, "pin": pin.state})
+
+
+def _live(row: RowMapping | None) -> Fact | None:
+    if row is None:
+        return None
+    after = _loads(row["after"])
+    cause = (after or {}).get("cause")
+    fact = _fact(row)
+    return replace(fact, state=served(after), action=cause["action"] if cause else fact.action)
+
+
+def _fact(row: RowMapping) -> Fact:
+    state = None if row["action"] in slots.ENDS else _loads(row["after"])
+    return Fact(state, row["at"], row["seq"], row["actor"], row["source"], row["action"], row["reason"])
+
+
+def _unserved(state: SubjectState, since: int) -> SubjectState:
+    """The state while no bridge is there."""
+    if state.live is None or state.live.state is None:
+        return state
+    return replace(state, live=replace(state.live, state=None, since=max(since, state.live.since)))
+
+
+def _loads(text: str | None) -> JsonObject | None:
+    found: JsonObject | None = None if text is None else orjson.loads(text)
+    return found
