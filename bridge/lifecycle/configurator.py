@@ -34,9 +34,14 @@ DEADLINE_MARGIN = 0.1
 
 
 class Configurator:
-    """The only way by which the configuration changes. A bad one is recorded, said once, and changes nothing."""
+    """The only way by which the configuration changes. A bad one is recorded, said once, and changes nothing.
 
-    def __init__(self, settings: Settings, registry: Registry, thread: RegistryThread, plane: ControlPlane) -> None:
+    Without a control plane (another bridge on the same database decides) what is wanted is only written down.
+    """
+
+    def __init__(
+        self, settings: Settings, registry: Registry, thread: RegistryThread, plane: ControlPlane | None
+    ) -> None:
         self._settings = settings
         self._rules = Rules.of(settings)
         self._registry = registry
@@ -90,6 +95,11 @@ class Configurator:
             else:
                 self._seen = _identity(configuration)
 
+    async def refresh(self) -> None:
+        """Serve what the registry says now: somebody else may have changed it."""
+        async with self._lock:
+            await self._apply_wanted()
+
     async def _take(self, configuration: Configuration) -> None:
         if configuration.error is not None:
             await self._reject(START, configuration, POLLER)
@@ -110,11 +120,12 @@ class Configurator:
         """
         started = time.monotonic()
         async with self._lock:
-            configuration = requested(config, self._plane, self._rules)
+            plane = self._require_plane()
+            configuration = requested(config, plane, self._rules)
             await self._check_versions(configuration)
-            new = [model for model in configuration.models if self._plane.platform(model.name) is None]
+            new = [model for model in configuration.models if plane.platform(model.name) is None]
             await self._thread.call(self._registry.introduce_models, new, Owner.CONFIG, actor)
-            trial = Trial(self._plane, new)
+            trial = Trial(plane, new)
             try:
                 await trial.run(self._patience(timeout, time.monotonic() - started))
             except BaseException as error:
@@ -193,7 +204,14 @@ class Configurator:
             raise InvalidArgument("nothing to serve: give --model_base_path or --model_config_file")
         raise configuration.error
 
+    def _require_plane(self) -> ControlPlane:
+        if self._plane is None:
+            raise Unavailable("Another bridge decides what is served.")
+        return self._plane
+
     async def _apply_wanted(self, *, labels_at_once: bool = False) -> None:
+        if self._plane is None:
+            return
         current = await self._thread.call(self._registry.current_config)
         self._plane.watch_by(rules(self._settings, current.text if current else ""))
         self._plane.apply(await self._thread.call(self._registry.models), labels_at_once=labels_at_once)

@@ -15,6 +15,16 @@ _MODEL_SPEC_NAME = (1, 1)
 
 MESH_SERVICE = "mmesh.ModelMesh"
 """The service by which ModelMesh is managed."""
+MESH_RPCS = (
+    "registerModel",
+    "unregisterModel",
+    "getModelStatus",
+    "ensureLoaded",
+    "setVModel",
+    "deleteVModel",
+    "getVModelStatus",
+)
+"""Its methods."""
 
 METHODS: Mapping[str, tuple[int, ...]] = {
     **{
