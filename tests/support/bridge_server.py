@@ -188,11 +188,19 @@ class BridgeServer:
     def tail(self, lines: int = 40) -> str:
         return "\n".join(self.log.read_text().splitlines()[-lines:])
 
-    def request(self, method: str, target: str, body: bytes | str = b"", *, to: str = "") -> HttpAnswer:
+    def request(
+        self,
+        method: str,
+        target: str,
+        body: bytes | str = b"",
+        *,
+        to: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
         """One HTTP request to the REST port, or to HOST:PORT `to`."""
         connection = http.client.HTTPConnection(to or self.rest, timeout=30)
         try:
-            connection.request(method, target, body)
+            connection.request(method, target, body, dict(headers or {}))
             response = connection.getresponse()
             return HttpAnswer(response.status, response.read())
         finally:
