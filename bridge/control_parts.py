@@ -7,10 +7,13 @@ from pathlib import Path
 
 from prometheus_client.registry import Collector
 
+from bridge.clock import SystemClock
 from bridge.executors import Executors
 from bridge.inputs import Inputs
 from bridge.instances import runner_options
 from bridge.lifecycle import source_config, transition
+from bridge.lifecycle.content_watch import ContentWatch
+from bridge.lifecycle.contents import Contents
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.copies import WarmUp, no_warm_up
 from bridge.lifecycle.downloads import Downloads
@@ -32,8 +35,11 @@ from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.state import StateCollector
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.triton.instance import Permission
+from model_repo_sync.content import ContentReader
+from model_repo_sync.kept import KeptContents
 from model_repo_sync.source_cache import SourceCache
 from model_repo_sync.storage import Storage, StorageOptions
+from model_repo_sync.transfer import TransferMode
 
 
 class ControlParts:
@@ -67,8 +73,28 @@ class ControlParts:
         )
         plane.expect(access.served)
         plane.know_problems(access.problem_paths)
+        contents = self.contents()
+        contents.keep_if(plane.needs)
+        plane.keep(contents)
         plane.remember_by(ServedBefore(access.registry, access.thread, plane.fleet.stored).versions)
         return plane
+
+    def contents(self) -> Contents:
+        """Who knows what was loaded, and keeps it for rollbacks."""
+        access, executors, reader = self._access, self.executors, ContentReader()
+        kept = KeptContents(self._beside_repository("kept"), TransferMode(self._settings.model_transfer))
+        watch = ContentWatch(access.registry, access.recorder, reader, executors.scans, executors.contents)
+        return Contents(
+            access.registry,
+            access.thread,
+            access.recorder,
+            kept,
+            watch,
+            reader,
+            executors.contents,
+            SystemClock(),
+            count=self._settings.rollback_keep,
+        )
 
     def warm_up(self, metrics: ServingMetrics) -> WarmUp:
         """What is done to a copy between its load and its first request."""

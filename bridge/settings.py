@@ -129,6 +129,9 @@ class Settings:
     platform_config_file: str = setting(
         "", "text-format PlatformConfigMap; replaces the flags of batching, warmup, tags and sessions"
     )
+    rollback_keep: int = setting(
+        2, "contents of each model that are kept after they served, so that a rollback needs no source; 0 keeps none"
+    )
     transition_policy: str = setting(
         "availability_preserving",
         "whether a version is unloaded when its successor serves, or before that loads, which saves memory",
@@ -206,6 +209,9 @@ class Settings:
 
     recovery_wait_ms: int = setting(5000, "how long a request waits for a version that lost its copies")
     request_timeout_seconds: int = setting(3600, "deadline of a call to Triton whose client set none")
+    workers: int = setting(
+        1, "processes that answer clients, on the same ports; with 1 the process with the control plane does"
+    )
     drain_seconds: int = setting(30, "how long SIGTERM waits for requests in flight")
     router_lease_seconds: int = setting(10, "how long a silent router process may hold up an unload")
     log_level: str = setting("info", "least severe log line", choices=("debug", "info", "warning", "error"))
@@ -286,8 +292,11 @@ def check(settings: Settings) -> None:
         raise InvalidArgument("--agent_port needs --agent_token_file, and --triton_url for the Tritons of the agents")
     if bool(settings.triton_cert_file) != bool(settings.triton_key_file):
         raise InvalidArgument("--triton_cert_file and --triton_key_file are only of use together")
+    if settings.rollback_keep < 0:
+        raise InvalidArgument(f"--rollback_keep={settings.rollback_keep} is less than 0")
     for name in (
         "modelmesh_default_model_bytes",
+        "workers",
         "load_concurrency",
         "runner_threads",
         "runner_queue_size",

@@ -22,8 +22,15 @@ TENSORFLOW = "fingerprint.pb"
 """The file in which TensorFlow keeps its fingerprint, from 2.12 on."""
 
 
+_CHUNK = 1 << 20
+
+
 class Unsteady(OSError):
     """A file changed while it was read."""
+
+
+class Stopped(OSError):
+    """Nobody waits for the reading any more."""
 
 
 class FileDigest(NamedTuple):
@@ -55,6 +62,11 @@ class ContentReader:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, FileDigest]] = {}
         self._guard = threading.Lock()
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Break off what is being read, and read nothing more."""
+        self._stopped.set()
 
     def remember(self, directory: str, files: Iterable[FileDigest]) -> None:
         """Know the files of a directory as an earlier process saw them."""
@@ -66,14 +78,29 @@ class ContentReader:
             self._known.pop(directory, None)
 
     def read(self, directory: str) -> Content:
-        """What is in a directory. Raises OSError; Unsteady for a file that changes meanwhile."""
+        """What is in a directory. Raises OSError; Unsteady for a file that changes meanwhile, Stopped after `stop`."""
         known = self._known.get(directory, {})
-        files = sorted((_digest(directory, file, known) for file in walk(directory)), key=_order)
+        files = sorted((self._digest(directory, file, known) for file in walk(directory)), key=_order)
         with self._guard:
             self._known[directory] = {file.name: file for file in files}
         lines = b"".join(b"%s  %s\n" % (file.sha256.encode(), os.fsencode(file.name)) for file in files)
         digest = hashlib.sha256(lines).hexdigest()
         return Content(digest, sum(file.size for file in files), tensorflow_fingerprint(directory), tuple(files))
+
+    def _digest(self, directory: str, file: SourceFile, known: Mapping[str, FileDigest]) -> FileDigest:
+        status = _status(file.status)
+        before = known.get(file.name)
+        if before is not None and before[1:4] == status:
+            return before
+        digest = hashlib.sha256()
+        with open(os.path.join(directory, file.name), "rb", buffering=0) as opened:
+            while chunk := opened.read(_CHUNK):
+                digest.update(chunk)
+                if self._stopped.is_set():
+                    raise Stopped(None, "the reading was broken off", opened.name)
+            if _status(os.fstat(opened.fileno())) != status:
+                raise Unsteady(None, "it changed while it was read", opened.name)
+        return FileDigest(file.name, *status, digest.hexdigest())
 
 
 def is_unchanged(directory: str, files: Iterable[FileDigest]) -> bool:
@@ -97,18 +124,6 @@ def tensorflow_fingerprint(directory: str) -> dict[str, str]:
     except (OSError, DecodeError):
         return {}
     return {field.name: str(value) for field, value in message.ListFields() if field.name != "version"}
-
-
-def _digest(directory: str, file: SourceFile, known: Mapping[str, FileDigest]) -> FileDigest:
-    status = _status(file.status)
-    before = known.get(file.name)
-    if before is not None and before[1:4] == status:
-        return before
-    with open(os.path.join(directory, file.name), "rb") as opened:
-        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-        if _status(os.fstat(opened.fileno())) != status:
-            raise Unsteady(None, "it changed while it was read", opened.name)
-    return FileDigest(file.name, *status, sha256)
 
 
 def _status(status: os.stat_result) -> tuple[int, int, int]:

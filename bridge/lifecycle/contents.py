@@ -45,6 +45,9 @@ class VersionContents(Protocol):
     async def changed(self, model: str, versions: Sequence[VersionDirectory]) -> Mapping[str, str]:
         """Sentences by path of what does not hold any more what was loaded from it."""
 
+    def stop(self) -> None:
+        """Read nothing more."""
+
 
 class NoContents:
     """Nothing is known of contents, and none is kept."""
@@ -60,6 +63,9 @@ class NoContents:
 
     async def changed(self, model: str, versions: Sequence[VersionDirectory]) -> Mapping[str, str]:
         return {}
+
+    def stop(self) -> None:
+        return None
 
 
 class Contents:
@@ -96,6 +102,9 @@ class Contents:
     def keep_if(self, needs: Needs) -> None:
         """Say which versions' contents are kept in any case."""
         self._needs = needs
+
+    def stop(self) -> None:
+        self._reader.stop()
 
     def path(self, model: str, version: int, sha256: str) -> str:
         return self._kept.path(model, version, sha256)

@@ -15,6 +15,7 @@ from typing import Any
 from bridge.errors import BridgeError, NotFound
 from bridge.lifecycle.awaited import AwaitedVersions
 from bridge.lifecycle.configuration import PLATFORM
+from bridge.lifecycle.contents import NoContents, VersionContents
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.fleet import Fleet
 from bridge.lifecycle.leases import RouterLeases
@@ -29,9 +30,11 @@ from bridge.lifecycle.source import ModelSource, Recall, recall_nothing
 from bridge.lifecycle.source_config import SourceRules
 from bridge.lifecycle.transition import Rule, availability_preserving
 from bridge.registry.records import Model, ModelSpec
+from bridge.registry.rollback_records import PinnedContent
 from bridge.serving.routes import ModelRoute, VersionStatus
 from model_repo_sync import names
 from model_repo_sync.policy import from_json
+from model_repo_sync.sources import VersionDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +76,7 @@ class ControlPlane:
         self._stale_problems: dict[str, Collection[str]] = {}
         self._cache: ModelCache = NoModelCache()
         self._spared: Callable[[str], bool] = lambda triton_name: False
+        self._contents: VersionContents = NoContents()
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
@@ -102,6 +106,10 @@ class ControlPlane:
         self._cache = cache
         self.fleet.hold_if(cache.holds)
         self.publisher.add_modelmesh(cache.registered_routes, cache.vmodel_routes)
+
+    def keep(self, contents: VersionContents) -> None:
+        """Say before the first `apply` who knows the contents of versions, and keeps them."""
+        self._contents = contents
 
     def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
         """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving.
@@ -139,6 +147,14 @@ class ControlPlane:
             self._managers[name].give_up(error)
             self._drop(name)
 
+    def rehearse(self, name: str, contents: Iterable[PinnedContent]) -> None:
+        """Load kept contents of a model beside what it serves, out of any request's reach. None of them ends that."""
+        self._managers[name].rehearse(self._directories(name, contents))
+
+    def rehearsal(self, name: str) -> VersionStatus | None:
+        """`ModelManager.rehearsal` of a model."""
+        return self._managers[name].rehearsal()
+
     def progress(self) -> asyncio.Event:
         """Set at the next change of a version's state, or after the next look at a base path."""
         if self._progress.is_set():
@@ -147,9 +163,9 @@ class ControlPlane:
 
     def verdict(self, name: str) -> BridgeError | None:
         """What became of a model that was just configured: OK once it serves, its error, or None while undecided."""
-        missing = self._sources[name].missing
-        if missing:
-            return NotFound(f"Could not find base path {self._sources[name].base_path} for servable {name}")
+        source = self._sources[name]
+        if source.missing and source.held is None:
+            return NotFound(f"Could not find base path {source.base_path} for servable {name}")
         status = self._managers[name].verdict()
         return BridgeError(status.message, status.code) if status else None
 
@@ -177,6 +193,7 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """End every task; nothing is unloaded, since a restart finds it again."""
+        self._contents.stop()
         tasks = [*self._source_tasks.values(), *self._tasks]
         for task in tasks:
             task.cancel()
@@ -224,6 +241,12 @@ class ControlPlane:
         """Sentences about sources by model and path."""
         return {name: source.problems for name, source in self._sources.items() if source.problems}
 
+    def needs(self, model: str, version: int) -> bool:
+        """Whether a version loads, serves, unloads, or is held by a rollback."""
+        manager, source = self._managers.get(model), self._sources.get(model)
+        managed = manager is not None and version in manager.versions()
+        return managed or (source is not None and version in (source.held or ()))
+
     def statuses(self, model: str) -> Mapping[int, VersionStatus]:
         manager = self._managers.get(model)
         return manager.statuses() if manager else {}
@@ -253,12 +276,15 @@ class ControlPlane:
     def serve(self, servable: Servable) -> None:
         self._observations.warnings(servable)
         self.fleet.pin(servable)
+        stored = self.fleet.stored(servable.triton_name)
+        self.spawn(self._contents.loaded(servable, stored), f"reading of the content of {servable}")
 
     async def retire(self, servable: Servable, epoch: int) -> None:
         await self.leases.wait_drained(epoch)
         instances = self.fleet.instances_with(servable.triton_name)
         await self.fleet.unload(servable)
         self._observations.unloaded(servable, instances)
+        self.spawn(self._contents.retired(servable), f"keeping of the content of {servable}")
         await self._loader.release(servable)
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:
@@ -311,9 +337,10 @@ class ControlPlane:
         manager.configured = True
         manager.set_logging(logging_route(record.logging))
         policy = from_json(record.policy)
+        held = self._held(record)
         source = self._sources.get(name)
         if source is not None:
-            source.change(record.base_path, policy, self._rules)
+            source.change(record.base_path, policy, self._rules, held)
             return
         source = ModelSource(
             manager,
@@ -326,10 +353,23 @@ class ControlPlane:
             on_look=lambda: self._progress.set(),
             recall=recall_nothing if self.publisher.configured else self._recall,
             stale=self._stale_problems.pop(name, ()),
+            watch=self._contents.changed,
+            held=held,
         )
         self._sources[name] = source
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")
         self._source_tasks[name].add_done_callback(self._finished)
+
+    def _held(self, record: Model | ModelSpec) -> dict[int, str] | None:
+        """The versions that a rollback holds, with where their contents are kept."""
+        pin = record.pin if isinstance(record, Model) else None
+        return dict(self._directories(record.name, pin.contents)) if pin is not None else None
+
+    def _directories(self, name: str, contents: Iterable[PinnedContent]) -> list[VersionDirectory]:
+        return [
+            VersionDirectory(item.version, self._contents.path(name, item.version, item.fingerprint))
+            for item in contents
+        ]
 
     def _awaited(self, name: str) -> AwaitedVersions:
         if self.publisher.configured:

@@ -206,6 +206,10 @@ class ModelManager:
         ready = (item for item in self._managed.values() if item.phase is Phase.READY)
         return frozenset(item.version for item in ready if not item.hidden)
 
+    def versions(self) -> Collection[int]:
+        """Versions that load, serve or unload, or ended in error while they are wanted."""
+        return self._managed.keys()
+
     def decided_versions(self) -> frozenset[int]:
         """Versions that came to serve or ended in this process's life."""
         ended = (VersionState.AVAILABLE, VersionState.UNLOADING, VersionState.END)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 
 from bridge.lifecycle.downloads import Downloads
@@ -24,6 +24,15 @@ ProblemListener = Callable[[str, str, str | None], None]
 
 Recall = Callable[[str], Awaitable[Sequence[VersionDirectory]]]
 """The versions of a model that served when the server ended last and can be served without their base path."""
+
+
+Watch = Callable[[str, Sequence[VersionDirectory]], Awaitable[Mapping[str, str]]]
+"""Sentences by path of the versions whose content is not any more what was loaded from there."""
+
+
+async def watch_nothing(model: str, versions: Sequence[VersionDirectory]) -> Mapping[str, str]:
+    """Nobody knows what was loaded."""
+    return {}
 
 
 async def recall_nothing(model: str) -> Sequence[VersionDirectory]:
@@ -50,8 +59,13 @@ class ModelSource:
         on_look: Callable[[], None],
         recall: Recall = recall_nothing,
         stale: Collection[str] = (),
+        watch: Watch = watch_nothing,
+        held: Mapping[int, str] | None = None,
     ) -> None:
-        """`stale` are the paths of problems that were known before this server started."""
+        """`stale` are the paths of problems that were known before this server started.
+
+        `held` are the versions to serve whatever the policy says, with where their contents are kept; None for no such.
+        """
         self.base_path = base_path
         self.policy = policy
         self.settled = False
@@ -69,18 +83,23 @@ class ModelSource:
         self._on_look = on_look
         self._stale = frozenset(stale)
         self._recall = recall
+        self._watch = watch
+        self.held = held
         self._recalled: dict[int, VersionDirectory] | None = None
         self._stand_in = ""
         self._scanner = downloads.scanner()
         self._kick = asyncio.Event()
 
-    def change(self, base_path: str, policy: Policy, rules: SourceRules) -> None:
-        """Use another base path, policy or rules from now on."""
-        if (base_path, policy, rules) == (self.base_path, self.policy, self._rules):
+    def change(self, base_path: str, policy: Policy, rules: SourceRules, held: Mapping[int, str] | None = None) -> None:
+        """Use another base path, policy or rules from now on. Versions that are `held` are aspired at once."""
+        if (base_path, policy, rules, held) == (self.base_path, self.policy, self._rules, self.held):
             return
         if base_path != self.base_path:
             self.settled = False
-        self.base_path, self.policy, self._rules = base_path, policy, rules
+        newly = held is not None and held != self.held
+        self.base_path, self.policy, self._rules, self.held = base_path, policy, rules, held
+        if newly:
+            self._manager.aspire(self._held_directories())
         self._kick.set()
 
     def end_problems(self) -> None:
@@ -102,7 +121,7 @@ class ModelSource:
 
     async def look(self) -> None:
         """Read the base path once and aspire what it offers."""
-        base_path, policy = self.base_path, self.policy
+        base_path, policy = self.base_path, self._looked_for()
         self.missing = False
         loop = asyncio.get_running_loop()
         executor = self._executor if local_path(base_path) is not None else self._downloads.executor
@@ -121,8 +140,9 @@ class ModelSource:
             await self._unreadable(sentence)
         else:
             first = await self._remember(needed=bool(scan.problems) or not scan.versions)
-            if (base_path, policy) == (self.base_path, self.policy):
-                self._use(scan, first)
+            changed = await self._watch(self._name, scan.versions)
+            if (base_path, policy) == (self.base_path, self._looked_for()):
+                self._use(scan, first, changed)
         self.looked = True
         self._on_look()
 
@@ -132,6 +152,11 @@ class ModelSource:
 
     async def _unreadable(self, sentence: str) -> None:
         """What serves stays; what served before a restart comes back from the model repository."""
+        if self.held is not None:
+            self.settled = True
+            self._manager.aspire(self._held_directories())
+            self._report({self.base_path: sentence})
+            return
         first = await self._remember(needed=True)
         stands_in = first and self._aspire_what_served()
         self._report({self.base_path: sentence})
@@ -158,8 +183,11 @@ class ModelSource:
         self._manager.aspire(picked)
         return True
 
-    def _use(self, scan: Scan, first: bool) -> None:
-        problems = {problem.path: problem.sentence for problem in scan.problems}
+    def _use(self, scan: Scan, first: bool, changed: Mapping[str, str]) -> None:
+        problems = {problem.path: problem.sentence for problem in scan.problems} | dict(changed)
+        if self.held is not None:
+            self._use_held(scan, problems)
+            return
         picked = aspired(self._offered(scan), self.policy, self._name)
         for number, sentence in enumerate(picked.warnings):
             problems[f"{self.base_path}#{number}"] = sentence
@@ -177,6 +205,28 @@ class ModelSource:
         self._report(problems)
         self.settled = True
         self._manager.aspire(picked.versions)
+
+    def _looked_for(self) -> Policy:
+        return self.policy if self.held is None else Specific(tuple(self.held))
+
+    def _use_held(self, scan: Scan, problems: dict[str, str]) -> None:
+        """Serve what is held, from the base path where its kept content is gone. What serves stays in any case."""
+        offered = {item.version: item for item in scan.versions}
+        directories = self._held_directories()
+        for position, item in enumerate(directories):
+            if item.version in offered and not os.path.isdir(item.path):
+                directories[position] = offered[item.version]
+                problems[item.path] = (
+                    f"{item.path}, which a rollback holds model {self._name} at, is gone: version {item.version} is "
+                    f"loaded from {offered[item.version].path} if it has to be."
+                )
+        self._stand_in = ""
+        self._report(problems)
+        self.settled = True
+        self._manager.aspire(directories)
+
+    def _held_directories(self) -> list[VersionDirectory]:
+        return [VersionDirectory(version, path) for version, path in sorted((self.held or {}).items())]
 
     def _keeps(self) -> bool:
         """Whether what serves stays although nothing is offered; a policy that names no version means just that."""
