@@ -6,7 +6,6 @@ that tells of it are one transaction. Whatever ends the process, each event is i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from bridge.errors import AlreadyExists, FailedPrecondition
-from bridge.registry import canonical, event_file
+from bridge.errors import FailedPrecondition
+from bridge.registry import canonical, event_file, new_file
 from bridge.registry.chain import EventRow, pages
 from bridge.registry.database import Database
 from bridge.registry.event_file import EventFile, Header
@@ -69,7 +68,7 @@ def archive(
     plan = database.read(lambda connection: _plan(connection, before))
     if plan.last < plan.header.first:
         return ArchiveOutcome("", plan.header.first, plan.last, 0)
-    _write(
+    new_file.write(
         target, _reported(event_file.lines(plan.header, rows(database, plan.header.first, plan.last)), plan, progress)
     )
     sha256 = _read_back(target, plan, key)
@@ -94,33 +93,6 @@ def _reported(lines: Iterator[str], plan: _Plan, progress: Progress | None) -> I
         if progress is not None and number % 1000 == 0:
             progress(number, total)
         yield line
-
-
-def _write(target: Path, lines: Iterator[str]) -> None:
-    """Make `target` with these lines; it appears when all of it is on disk."""
-    if target.exists():
-        raise AlreadyExists(f"The file '{target}' exists already.")
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            for line in lines:
-                file.write(f"{line}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(target)
-        _sync_directory(target.parent)
-    except OSError as error:
-        raise FailedPrecondition(f"The archive '{target}' cannot be written: {error.strerror}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_back(target: Path, plan: _Plan, key: bytes | None) -> str:

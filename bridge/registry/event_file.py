@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from bridge.errors import FailedPrecondition, InvalidArgument
-from bridge.registry import canonical
+from bridge.registry import canonical, json_lines
 from bridge.registry.chain import Chain, EventRow, Link
 from bridge.registry.tables import events
 
 FORMAT = "triton-bridge events"
 VERSION = 1
-MAX_LINE_BYTES = 1 << 30
 
 COLUMNS = tuple(column.name for column in events.columns if column.server_default is None)
 """What a file holds of an event: all but what the database generates."""
@@ -66,9 +65,8 @@ class EventFile:
         chain = Chain(Link(self.last, self.last_hash), self._key)
         whole = hashlib.sha256()
         end: dict[str, Any] | None = None
-        for number, line in enumerate(_lines(self.path), start=1):
-            whole.update(line)
-            value = _value(self.path, number, line)
+        for number, raw, value in json_lines.read(self.path):
+            whole.update(raw)
             if end is not None:
                 raise InvalidArgument(f"The file '{self.path}' goes on after its last line, in line {number}.")
             if number > 1 and "last" in value:
@@ -88,36 +86,12 @@ class EventFile:
         return row
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES):
-                yield line
-    except OSError as error:
-        raise InvalidArgument(f"The file '{path}' cannot be read: {error.strerror}.") from error
-
-
 def _header(path: Path) -> Header:
-    value = _value(path, 1, next(_lines(path), b"{}"))
-    if value.get("format") != FORMAT:
-        raise InvalidArgument(f"The file '{path}' holds no events as `bridge export events` writes them.")
-    if value.get("version") != VERSION:
-        raise InvalidArgument(f"The file '{path}' is of version {value.get('version')}; this release reads {VERSION}.")
+    value = json_lines.first(path, FORMAT, VERSION, "bridge export events")
     try:
-        header = Header(str(value["deployment"]), int(value["epoch"]), int(value["first"]), str(value["previous_hash"]))
+        return Header(str(value["deployment"]), int(value["epoch"]), int(value["first"]), str(value["previous_hash"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"The first line of '{path}' is not as `bridge export events` writes it.") from error
-    return header
-
-
-def _value(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        value = canonical.loads(line.decode())
-    except ValueError as error:
-        raise InvalidArgument(f"Line {number} of '{path}' is not JSON.") from error
-    if not isinstance(value, dict):
-        raise InvalidArgument(f"Line {number} of '{path}' is not a JSON object.")
-    return value
 
 
 _NUMBERS = frozenset({"seq", "at", "version"})

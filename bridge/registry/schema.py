@@ -84,7 +84,7 @@ def upgrade(
         before = _status(database)
         if before.current and revision == "head":
             return before
-        _refuse_newer(before)
+        refuse_newer(before)
         if before.revision == target:
             return before
         if before.revision != EMPTY:
@@ -120,7 +120,7 @@ def downgrade(
     journal = Journal(clock or SystemClock(), audit_key)
     with closing(Database.connect(url)) as database:
         before = _status(database)
-        _refuse_newer(before)
+        refuse_newer(before)
 
         def work(connection: Connection) -> None:
             _scripts().downgrade(connection, revision, destroy_history=destroy_history)
@@ -137,7 +137,7 @@ def require_current(database: Database) -> None:
     found = _status(database)
     if found.current:
         return
-    _refuse_newer(found)
+    refuse_newer(found)
     raise FailedPrecondition(
         f"The schema of {found.database} is at revision {found.revision or 'none'}, this release needs "
         f"{found.head}; run `bridge db upgrade`."
@@ -155,6 +155,16 @@ def backup(url: str, target: Path | None = None, clock: Clock | None = None) -> 
     if not path.exists():
         raise FailedPrecondition(f"There is no database '{path}'.")
     return _copy(path, target or _backup_path(path, status(url).revision, clock or SystemClock()))
+
+
+def create(connection: Connection, revision: str = "head") -> None:
+    """Make the tables in an empty database, or bring them to `revision`, as a part of what the caller does there."""
+    _scripts().upgrade(connection, revision)
+
+
+def drop(connection: Connection) -> None:
+    """Take every table away, with all that is in it, as a part of what the caller does there."""
+    _scripts().downgrade(connection, BASE, destroy_history=True)
 
 
 def head() -> str:
@@ -192,7 +202,7 @@ def _works_with(connection: Connection) -> str:
     return str(connection.execute(sa.select(schema_compatibility.c.works_with)).scalar() or "")
 
 
-def _refuse_newer(found: SchemaStatus) -> None:
+def refuse_newer(found: SchemaStatus) -> None:
     if not found.known:
         raise FailedPrecondition(
             f"The schema of {found.database} is at revision {found.revision}, which a newer release made; "

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from bridge import moments
 from bridge.errors import FailedPrecondition
 from bridge.registry.chain import PAGE, EventRow, Link
 from bridge.registry.tables import archives, events, kept_events
@@ -58,10 +58,9 @@ def require_unsealed(connection: Connection, at: int) -> None:
     """Raises FailedPrecondition if events that tell of the time `at` (microseconds UTC) are archived."""
     seal = read_seal(connection)
     if seal is not None and at < seal.at:
-        moment = datetime.fromtimestamp(seal.at / 1e6, UTC).isoformat().replace("+00:00", "Z")
         raise FailedPrecondition(
-            f"The history up to {moment} (event #{seal.upto}) is archived in {seal.file}; ask for a later time, or "
-            "import the archives into a new database by `bridge import events`."
+            f"The history up to {moments.describe(seal.at)} (event #{seal.upto}) is archived in {seal.file}; ask for a "
+            "later time, or import the archives into a new database by `bridge import events`."
         )
 
 
