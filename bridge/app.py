@@ -11,7 +11,6 @@ from typing import Any
 
 from bridge import inputs as server_inputs
 from bridge.access_parts import AccessParts
-from bridge.client_parts import ClientParts
 from bridge.deciding import Alone, Deciding
 from bridge.errors import Internal
 from bridge.executors import Executors
@@ -27,6 +26,8 @@ from bridge.settings import Settings
 from bridge.stage import Stage
 from bridge.state_dir import StateDir
 from bridge.tfserving.metrics import ServingMetrics
+from bridge.worker_parts import Clients, clients
+from bridge.workers.acknowledged import Acknowledged
 
 logger = logging.getLogger(__name__)
 
@@ -102,17 +103,16 @@ class Application:
         gauges = deciding.gauges
         path = request_path(inputs.clients, deciding.view, deciding.control, gauges, self._parts)
         await deciding.start(path)
-        bound = await ports.admin(deciding.admin())
+        answering = clients(stage, deciding, path)
+        bound = await ports.admin(Acknowledged(deciding.admin(), answering.in_step))
         self._state.write_server(bound, inputs.secure_ports)
         if not await self._before_stop(deciding.load_first(models_first=self._models_first)):
             return
-        clients = ClientParts(inputs.clients, self._parts, path, gauges, deciding.management(), guard.gates)
-        bound |= await clients.tf_serving(rest_optional=self._models_first)
+        bound |= await answering.open(rest_optional=self._models_first)
         if self._settings.modelmesh_port:
-            bound |= await clients.modelmesh()
             bound |= await ports.mesh_metrics(gauges.own)
         self._state.write_server(bound, inputs.secure_ports)
-        self._parts.spawn(self._announce(deciding, bound), "announcement")
+        self._parts.spawn(self._announce(deciding, answering, bound), "announcement")
 
     async def _before_stop(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run `work` to its end, or until this server has to stop; whether it came to its end."""
@@ -126,8 +126,9 @@ class Application:
         task.cancel()
         return False
 
-    async def _announce(self, deciding: Deciding, ports: dict[str, int]) -> None:
+    async def _announce(self, deciding: Deciding, answering: Clients, ports: dict[str, int]) -> None:
         await deciding.settled()
+        await answering.in_step()
         self._on_ready(ports)
 
     def _part_failed(self, name: str) -> None:

@@ -68,6 +68,14 @@ class ClientParts:
         self._gates = gates
         self._reuse_port = reuse_port
 
+    async def open(self, *, rest_optional: bool) -> dict[str, int]:
+        """All of them."""
+        ports = await self.tf_serving(rest_optional=rest_optional)
+        return ports | (await self.modelmesh() if self._settings.modelmesh_port else {})
+
+    async def in_step(self) -> None:
+        """Return once clients are answered by what was published up to now."""
+
     async def tf_serving(self, *, rest_optional: bool) -> dict[str, int]:
         """The ports of TF Serving clients."""
         health = HealthService(HEALTH_NAMES)

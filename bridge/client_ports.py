@@ -5,15 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from bridge.errors import BridgeError, InvalidArgument
 from bridge.settings import Settings
-from bridge.tfserving.grpc_server import GrpcServer
-from bridge.tfserving.rest_server import RestServer
 
 logger = logging.getLogger(__name__)
 
 EVERYWHERE = "0.0.0.0"
+
+
+class GrpcPort(Protocol):
+    """What gRPC is opened by: a server, or whoever keeps addresses for others."""
+
+    async def start(self, *addresses: str) -> int: ...
+
+    async def stop(self, grace: float) -> None: ...
+
+
+class RestPort(Protocol):
+    """What REST is opened by."""
+
+    async def start(self, host: str, port: int) -> int: ...
+
+    async def stop(self, grace: float) -> None: ...
 
 
 class ClientPorts:
@@ -22,7 +37,7 @@ class ClientPorts:
     `rest_optional` goes on without REST where its port cannot be bound, as TF Serving does.
     """
 
-    def __init__(self, settings: Settings, grpc: GrpcServer, rest: RestServer, *, rest_optional: bool) -> None:
+    def __init__(self, settings: Settings, grpc: GrpcPort, rest: RestPort, *, rest_optional: bool) -> None:
         self._settings = settings
         self._grpc = grpc
         self._rest = rest

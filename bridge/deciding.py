@@ -13,7 +13,7 @@ from bridge.lifecycle.first_load import wait_for_models
 from bridge.management import management
 from bridge.modelmesh import static_models
 from bridge.request_parts import Meters, RequestPath
-from bridge.serving.control import Control, RoutesView
+from bridge.serving.control import Control, Routers, RoutesView
 from bridge.stage import Stage
 from bridge.term import Term
 
@@ -31,6 +31,10 @@ class Deciding(Protocol):
 
     @property
     def gauges(self) -> Meters: ...
+
+    @property
+    def routers(self) -> Routers:
+        """Told of the routers in other processes of this server."""
 
     async def start(self, path: RequestPath) -> None:
         """Begin to decide, or to follow. Raises BridgeError where this server cannot start."""
@@ -57,6 +61,7 @@ class Alone:
         self.term = Term(stage.inputs, control, stage.access, stage.mirrors, stage.serving, stage.mesh)
         self.view = connected_view(self.term.plane)
         self.control: Control = self.term.plane
+        self.routers: Routers = self.term.plane.leases
         self.term.add_instances(stage.triton, stage.parts)
         denied = stage.guard.denials.metric
         self.gauges = meters(self.term.plane, stage.access, stage.serving, stage.mesh, self.term.mesh, denied)

@@ -18,6 +18,13 @@ KEEP_ALIVE_SECONDS = 60
 """How long an idle connection stays open: longer than the pools of common clients and proxies keep theirs."""
 
 
+class HttpBindError(Unavailable):
+    """An address of an HTTP server cannot be bound."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        super().__init__(f"The HTTP address {host}:{port} cannot be bound: {error.strerror}.")
+
+
 class _EmbeddedServer(uvicorn.Server):
     """uvicorn without its signal handlers, which belong to the bridge, and with an event for its start."""
 
@@ -80,7 +87,7 @@ def _listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
             (host, port), family=family, backlog=2048, reuse_port=reuse_port, dualstack_ipv6=host == "::"
         )
     except OSError as error:
-        raise Unavailable(f"The HTTP address {host}:{port} cannot be bound: {error.strerror}.") from error
+        raise HttpBindError(host, port, error) from error
     # Connections inherit it. uvloop sets it by itself, asyncio's own loop does not on sockets that it did not make, and
     # then each response waits 40 ms for the client to acknowledge its head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -15,17 +15,29 @@ from bridge.tfserving import model_service
 from bridge.tfserving.batching_metrics import BatchingMetrics
 from bridge.tfserving.model_service import ModelService
 from bridge.tfserving.reload import reloader
-from bridge.tfserving.rpc import Rpc
+from bridge.tfserving.rpc import Caller, Rpc
+from model_repo_sync.protos.tensorflow_serving.model_server_config_pb2 import ModelServerConfig
 
 
 def management(
     inputs: Inputs, configurator: Configurator, mesh: ModelMesh | None, path: RequestPath, meters: Meters
 ) -> Management:
     """What this process does for its own ports of clients, and for its workers'."""
-    service = ModelService(path.view, reloader(configurator), meters.serving.first_value)
+    change, counts = reloader(configurator), meters.own
+
+    async def reload(config: ModelServerConfig, caller: Caller) -> None:
+        await counts.refresh()
+        await change(config, caller)
+        await counts.refresh()
+
+    async def page() -> bytes:
+        await counts.refresh()
+        return await batches.page()
+
+    service = ModelService(path.view, reload, meters.serving.first_value)
     rpcs: dict[str, Mapping[str, Rpc]] = {model_service.SERVICE: service.changing_rpcs()}
     if mesh is not None:
         owner = inputs.settings.modelmesh_default_vmodel_owner
         rpcs[model_mesh.SERVICE] = ModelMeshService(mesh.manager, owner).rpcs()
     batches = BatchingMetrics(path.runners if inputs.bundle.batching else None, meters.serving)
-    return Management(rpcs, batches.page)
+    return Management(rpcs, page)

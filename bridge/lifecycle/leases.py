@@ -49,8 +49,12 @@ class RouterLeases:
         """Router `router` holds no request older than `epoch`. This renews its lease."""
         lease = self._leases.setdefault(router, _Lease(epoch, self._clock()))
         lease.epoch, lease.heard = epoch, self._clock()
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+        self._tell()
+
+    def dismiss(self, router: str) -> None:
+        """Router `router` is gone with all its requests: nobody waits for it any more."""
+        self._leases.pop(router, None)
+        self._tell()
 
     async def wait_drained(self, epoch: int) -> None:
         """Return when every live router has drained what is older than `epoch`."""
@@ -62,6 +66,10 @@ class RouterLeases:
             except TimeoutError:
                 self._expire()
         await self._permission()
+
+    def _tell(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
 
     def _holding(self, epoch: int) -> bool:
         return any(lease.epoch < epoch for lease in self._leases.values())

@@ -34,6 +34,16 @@ class Control(Protocol):
         """`count` more requests were sent to this registered model."""
 
 
+class Routers(Protocol):
+    """Told which routers come and go beside the one in this process; a snapshot is drained when all of them say so."""
+
+    def enlist(self, router: str) -> None:
+        """Wait for this router from now on."""
+
+    def dismiss(self, router: str) -> None:
+        """This router is gone with all its requests."""
+
+
 class RoutesView:
     """The snapshot that a router uses now, with the epochs of its requests in flight.
 
@@ -52,6 +62,7 @@ class RoutesView:
         self._unsettled: deque[Routes] = deque()
         self._in_flight: Counter[int] = Counter()
         self._changed = asyncio.Event()
+        self._first_settled = asyncio.Event()
         self._on_drained: Callable[[str, int], None] | None = None
         self._on_published: list[Callable[[Routes], None]] = []
         self._on_lost: list[Callable[[str, str], None]] = []
@@ -68,6 +79,7 @@ class RoutesView:
         self.routes = routes
         if settled:
             self.settled = routes
+            self._first_settled.set()
         else:
             self._unsettled.append(routes)
         self._changed.set()
@@ -80,6 +92,12 @@ class RoutesView:
         """Every router uses the snapshot of `epoch` or a newer one."""
         while self._unsettled and self._unsettled[0].epoch <= epoch:
             self.settled = self._unsettled.popleft()
+        if self.settled is not EMPTY:
+            self._first_settled.set()
+
+    async def wait_settled(self) -> None:
+        """Return once there is a settled snapshot."""
+        await self._first_settled.wait()
 
     def on_published(self, callback: Callable[[Routes], None]) -> None:
         """Call `callback` with each snapshot that comes into use."""

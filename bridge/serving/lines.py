@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -38,6 +39,13 @@ class Lines:
     def hang_up(self) -> None:
         self._writer.close()
 
+    async def close(self) -> None:
+        """Send what waits still, and hang up."""
+        self._writer.writelines(self._take())
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
     async def run(self, receive: Receive) -> None:
         """Hand on what the other end sends until one of both hangs up."""
         sending = asyncio.create_task(self._send())
@@ -51,14 +59,17 @@ class Lines:
             sending.cancel()
             self._writer.close()
 
+    def _take(self) -> list[bytes]:
+        lines = [*self._waiting, *self._newest.values()]
+        self._waiting, self._newest = [], {}
+        return lines
+
     async def _send(self) -> None:
         try:
             while True:
                 await self._pending.wait()
                 self._pending.clear()
-                lines = [*self._waiting, *self._newest.values()]
-                self._waiting, self._newest = [], {}
-                self._writer.writelines(lines)
+                self._writer.writelines(self._take())
                 await self._writer.drain()
         except OSError as error:
             logger.debug("a link between two processes broke: %s", error)

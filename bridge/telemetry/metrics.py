@@ -81,11 +81,19 @@ class Metrics:
         """Await `refresh` before each page that is asked for: other processes have counts that belong to it."""
         self._refresh = refresh
 
-    async def read(self) -> bytes:
-        """The page with the newest counts of every process."""
+    async def refresh(self) -> None:
+        """Have the newest counts of every process."""
         if self._refresh is not None:
             await self._refresh()
+
+    async def read(self) -> bytes:
+        """The page with the newest counts of every process."""
+        await self.refresh()
         return self.page()
+
+    def show(self, collector: Collector) -> None:
+        """Have what `collector` reads on the page, too."""
+        self._registry.register(collector)
 
     def page(self) -> bytes:
         return text(self._registry)

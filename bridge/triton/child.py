@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from bridge.triton.child_log import ChildLog
@@ -35,11 +35,18 @@ class Child:
     """A running program in a process group of its own, so that a terminal's Ctrl-C reaches only the bridge.
 
     The kernel ties "dies with its parent" to the thread that forks: a Child has to be made on the main thread.
-    Processes that the program leaves behind in its group are killed when it ends.
+    Processes that the program leaves behind in its group are killed when it ends. Without a `log` it writes where this
+    process does. It inherits `descriptors`.
     """
 
     def __init__(
-        self, command: Sequence[str | Path], *, environment: Mapping[str, str], cwd: Path, log: ChildLog
+        self,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        log: ChildLog | None = None,
+        descriptors: Collection[int] = (),
     ) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("a child that shall die with its parent has to be started on the main thread")
@@ -47,14 +54,16 @@ class Child:
         self._process = subprocess.Popen(
             [*wrapper, *map(str, command)],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdout=None if log is None else subprocess.PIPE,
+            stderr=None if log is None else subprocess.STDOUT,
             env=dict(environment),
             cwd=cwd,
             start_new_session=True,
+            pass_fds=tuple(descriptors),
         )
-        assert self._process.stdout is not None
-        log.follow(self._process.stdout)
+        if log is not None:
+            assert self._process.stdout is not None
+            log.follow(self._process.stdout)
         self._exit: concurrent.futures.Future[int] = concurrent.futures.Future()
         threading.Thread(target=self._watch, name=f"child {self.pid}", daemon=True).start()
 

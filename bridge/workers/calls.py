@@ -10,15 +10,15 @@ import asyncio
 import itertools
 import json
 import logging
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
-from bridge.access.identity import Identity, Kind, Scope
 from bridge.errors import BridgeError, Code, Unavailable
 from bridge.serving.lines import Lines
 from bridge.serving.link import Router, Word
 from bridge.tfserving.rpc import FAULT, Caller, Rpc
+from bridge.workers import plain
+from bridge.workers.plain import base64_text, plain_caller
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class CallServer:
 
     def _call(self, router: Router, document: bytes) -> None:
         number, service, method, request, caller = json.loads(document)
-        work = self._answer(router, number, self._rpcs[service][method], b64decode(request), _caller(caller))
+        work = self._answer(router, number, self._rpcs[service][method], b64decode(request), plain.caller(caller))
         task = asyncio.create_task(work, name=f"{method} for {router.name}")
         self._calls[router, number] = task
         task.add_done_callback(lambda done: self._calls.pop((router, number)))
@@ -67,7 +67,7 @@ class CallServer:
             logger.exception("a call from %s failed by a fault of the bridge", router.name)
             code, text = Code.INTERNAL, FAULT
         await self._settle()
-        router.send("answer", json.dumps([number, int(code), text, _text(response)]).encode())
+        router.send("answer", json.dumps([number, int(code), text, base64_text(response)]).encode())
 
 
 class CallClient:
@@ -85,7 +85,7 @@ class CallClient:
             number = next(self._numbers)
             future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._waiting[number] = future
-            message = [number, service, method, _text(request), _plain(caller)]
+            message = [number, service, method, base64_text(request), plain_caller(caller)]
             self._lines.send("call", json.dumps(message).encode())
             try:
                 return await future
@@ -113,37 +113,3 @@ class CallClient:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(Unavailable("The control process ended before it answered."))
-
-
-def _text(data: bytes) -> str:
-    return b64encode(data).decode()
-
-
-def _plain(caller: Caller) -> dict[str, Any]:
-    identity = caller.identity
-    return {
-        "timeout": caller.timeout,
-        "peer": caller.peer,
-        "entries": [
-            [key, value, True] if isinstance(value, str) else [key, _text(value), False]
-            for key, value in caller.entries
-        ],
-        "certificate": _text(caller.certificate),
-        "identity": None if identity is None else [identity.name, identity.kind, sorted(identity.scopes)],
-    }
-
-
-def _caller(plain: dict[str, Any]) -> Caller:
-    entries = [(key, value if is_text else b64decode(value)) for key, value, is_text in plain["entries"]]
-    return Caller(
-        timeout=plain["timeout"],
-        peer=plain["peer"],
-        metadata={key: value for key, value in entries if isinstance(value, str)},
-        entries=entries,
-        certificate=b64decode(plain["certificate"]),
-        identity=None if plain["identity"] is None else _identity(*plain["identity"]),
-    )
-
-
-def _identity(name: str, kind: str, scopes: list[str]) -> Identity:
-    return Identity(name, Kind(kind), frozenset(map(Scope, scopes)))

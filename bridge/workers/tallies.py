@@ -35,14 +35,15 @@ class TallyClient:
         """Send tallies until cancelled."""
         while True:
             await asyncio.sleep(PAUSE)
-            self._send()
+            self.send()
 
     def collect(self, document: bytes) -> None:
         """The control process wants to know now."""
-        self._send()
+        self.send()
         self._lines.send("collected", document)
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send what was counted since the last time."""
         taken = self._meters.take()
         if taken:
             self._lines.send("tally", json.dumps(taken).encode())
