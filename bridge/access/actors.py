@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bridge.access.denial import REASON, REQUEST_ID
 from bridge.access.identity import Identity
 from bridge.registry import canonical
 from bridge.registry.records import Actor
-
-REASON = "x-audit-reason"
-REQUEST_ID = "x-request-id"
 
 
 def actor(identity: Identity, source: str, metadata: Mapping[str, str]) -> Actor:

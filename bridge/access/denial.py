@@ -10,9 +10,14 @@ from bridge.access.identity import Identity, Scope
 from bridge.errors import Code
 
 
+REASON = "x-audit-reason"
+REQUEST_ID = "x-request-id"
+"""What of a call's metadata the history tells, by lower-case name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """`source` is the way the call came as the history names it, `metadata` what it carried by lower-case name."""
+    """`source` is the way the call came as the history names it, `metadata` its reason and request id."""
 
     port: str
     source: str

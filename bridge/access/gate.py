@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from bridge.access.denial import Denial, Report
+from bridge.access.denial import REASON, REQUEST_ID, Denial, Report
 from bridge.access.identities import Identities, Unauthenticated
 from bridge.access.identity import Credentials, Identity, Kind, Scope
 from bridge.errors import BridgeError, Code
@@ -74,7 +74,7 @@ class Gate:
                 error.message,
                 identity,
                 credentials.peer,
-                metadata,
+                {name: metadata[name] for name in (REASON, REQUEST_ID) if name in metadata},
             )
         )
 

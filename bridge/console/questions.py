@@ -8,6 +8,7 @@ import orjson
 from starlette.requests import Request
 
 from bridge.access import actors, http_gate
+from bridge.access.denial import REQUEST_ID
 from bridge.access.gates import ADMIN
 from bridge.errors import InvalidArgument
 from bridge.registry.records import Actor
@@ -70,5 +71,5 @@ async def body(request: Request) -> dict[str, Any]:
 
 def actor(request: Request) -> Actor:
     """Who asks, with the reason and the request's id that they gave."""
-    metadata = {**http_gate.text_headers(request.scope), actors.REQUEST_ID: request.state.request_id}
+    metadata = {**http_gate.text_headers(request.scope), REQUEST_ID: request.state.request_id}
     return actors.actor(http_gate.identity(request.scope), ADMIN, metadata)

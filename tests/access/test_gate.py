@@ -39,7 +39,7 @@ def test_each_scope_is_asked_for_by_itself(credentials: Credentials, scopes: set
 def test_what_a_denial_says() -> None:
     watched = Watched()
     with pytest.raises(BridgeError) as missing:
-        watched.gate.admit(METHOD, Scope.MANAGE, bearer("app-token"), {"x-request-id": "7"})
+        watched.gate.admit(METHOD, Scope.MANAGE, bearer("app-token"), {"x-request-id": "7", "authorization": "secret"})
     lacking = f"'app' does not have the scope manage, which {METHOD} needs."
     assert (missing.value.code, missing.value.message) == (Code.PERMISSION_DENIED, lacking)
     with pytest.raises(BridgeError) as unknown:

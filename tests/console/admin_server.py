@@ -7,11 +7,15 @@ import http.client
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import urlencode
 
+from bridge.access.gate import Gate
+from bridge.access.http_gate import GatedApp
+from bridge.access.methods import ADMIN
 from bridge.console.admin import admin_app
 from bridge.http_server import HttpServer
 from bridge.lifecycle.control_plane import ControlPlane
@@ -23,6 +27,7 @@ from bridge.registry.records import Actor, Model, ModelSpec, Owner
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 from bridge.serving.routes import ModelRoute, VersionState, VersionStatus
+from bridge.tfserving.ssl_config import ServerTls
 from model_repo_sync.policy import Latest
 
 T = TypeVar("T")
@@ -81,7 +86,9 @@ class StubMetrics:
 class AdminServer:
     """A running admin port."""
 
-    def __init__(self, database: Path, *, local_only: bool = True) -> None:
+    def __init__(
+        self, database: Path, *, local_only: bool = True, gate: Gate | None = None, tls: ServerTls | None = None
+    ) -> None:
         url = sqlite_url(database)
         schema.upgrade(url)
         self.registry = Registry.open(url)
@@ -90,7 +97,9 @@ class AdminServer:
         self._thread = RegistryThread()
         operations = Operations(self.registry, self._thread, cast(ControlPlane, self.plane))
         vmodels = ModelMeshOperations(self.registry, self._thread)
-        self._http = HttpServer(admin_app(operations, vmodels, self.health, StubMetrics(), local_only=local_only))
+        gated = {} if gate is None else {"gate": partial(GatedApp, gate=gate, needs=ADMIN)}
+        app = admin_app(operations, vmodels, self.health, StubMetrics(), local_only=local_only, **gated)
+        self._http = HttpServer(app, tls.ssl_context() if tls else None)
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever)
         self._loop_thread.start()
