@@ -9,7 +9,6 @@ from bridge.access import identity as identities
 from bridge.access.identity import Identity, Scope
 from bridge.errors import Code
 
-
 REASON = "x-audit-reason"
 REQUEST_ID = "x-request-id"
 """What of a call's metadata the history tells, by lower-case name."""
