@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from bridge import moments
 from bridge.errors import BridgeError, Code, InvalidArgument
 from bridge.registry import canonical, sealing, slots
 from bridge.registry.history_records import Fact, HistoryQuery, StateAt, SubjectState
 from bridge.registry.journal import record
-from bridge.registry.live_events import served
+from bridge.registry.live_events import LiveMoved, served
 from bridge.registry.processes import read_gap
-from bridge.registry.records import EventRecord, JsonObject
+from bridge.registry.records import EventRecord
 from bridge.registry.tables import events, subjects
 
 
@@ -90,16 +91,16 @@ def _before_the_first(connection: Connection, at: int) -> str:
 
 
 def _states(connection: Connection, seq: int, subject: str | None) -> tuple[SubjectState, ...]:
-    by_subject: dict[str, dict[str, RowMapping]] = defaultdict(dict)
+    by_subject: dict[str, dict[str, Fact]] = defaultdict(dict)
     for row in _last_words(connection, seq, subject):
-        by_subject[row["subject"]][row["slot"]] = row
+        by_subject[row[0]][row[1]] = _fact(*row[2:])
     return tuple(_state(name, by_subject[name]) for name in sorted(by_subject))
 
 
-def _last_words(connection: Connection, seq: int, subject: str | None) -> Sequence[RowMapping]:
-    """The last event up to `seq` in each slot that tells a state."""
+def _last_words(connection: Connection, seq: int, subject: str | None) -> Sequence[sa.Row[Any]]:
+    """Subject, slot and columns of the last event up to `seq` in each slot that tells a state."""
     newest = (
-        sa.select(*(events.c[name] for name in ("seq", "at", "actor", "source", "action", "reason", "after")))
+        sa.select(*_FACT)
         .where(events.c.subject == subjects.c.subject, events.c.slot == subjects.c.slot, events.c.seq <= seq)
         .order_by(events.c.seq.desc())
         .limit(1)
@@ -109,55 +110,49 @@ def _last_words(connection: Connection, seq: int, subject: str | None) -> Sequen
         query = sa.select(subjects.c.subject, subjects.c.slot, last).select_from(subjects.join(last, sa.true()))
     else:
         last_seq = newest.with_only_columns(events.c.seq).correlate(subjects).scalar_subquery()
-        columns = list(newest.selected_columns)
-        query = sa.select(subjects.c.subject, subjects.c.slot, *columns).join_from(
-            subjects, events, events.c.seq == last_seq
-        )
+        rows = sa.select(subjects.c.subject, subjects.c.slot, *_FACT)
+        query = rows.join_from(subjects, events, events.c.seq == last_seq)
     query = query.where(subjects.c.slot != slots.NOTE)
     if subject is not None:
         query = query.where(subjects.c.subject == canonical.clean(subject))
-    return connection.execute(query).mappings().all()
+    return connection.execute(query).all()
 
 
-def _state(subject: str, rows: Mapping[str, RowMapping]) -> SubjectState:
-    versions = sorted(
-        (slot for slot in rows if slot.startswith(slots.VERSION)),
-        key=lambda slot: -int(slot.removeprefix(slots.VERSION)),
-    )
-    observed = (slots.STATE, slots.PROCESS, *versions)
-    return SubjectState(
-        subject,
-        _wanted(rows),
-        _live(rows.get(slots.LIVE)),
-        tuple(_fact(rows[slot]) for slot in observed if slot in rows),
-    )
+_FACT = tuple(events.c[name] for name in ("after", "at", "seq", "actor", "source", "action", "reason"))
 
 
-def _wanted(rows: Mapping[str, RowMapping]) -> Fact | None:
-    facts = [_fact(rows[slot]) for slot in (slots.WANTED, slots.REGISTERED) if slot in rows]
-    fact = next((fact for fact in facts if fact.state is not None), facts[0] if facts else None)
-    if fact is None or fact.state is None:
-        return fact
+def _fact(after: str | None, at: int, seq: int, actor: str, source: str, action: str, reason: str) -> Fact:
+    if after is None or action in slots.ENDS:
+        return Fact(None, at, seq, actor, source, action, reason)
+    state = orjson.loads(after)
+    if action == LiveMoved.action:
+        cause = state.get("cause")
+        return Fact(served(state), at, seq, actor, source, cause["action"] if cause else action, reason)
+    return Fact(state, at, seq, actor, source, action, reason)
+
+
+def _state(subject: str, facts: Mapping[str, Fact]) -> SubjectState:
+    versions = [slot for slot in facts if slot.startswith(slots.VERSION)]
+    versions.sort(key=slots.version_of, reverse=True)
+    observed = tuple(facts[slot] for slot in (slots.STATE, slots.PROCESS, *versions) if slot in facts)
+    return SubjectState(subject, _wanted(facts), facts.get(slots.LIVE), observed)
+
+
+def _wanted(facts: Mapping[str, Fact]) -> Fact | None:
+    wanted, registered = facts.get(slots.WANTED), facts.get(slots.REGISTERED)
+    if wanted is None or (wanted.state is None and registered is not None):
+        return registered
+    if wanted.state is None:
+        return wanted
+    pin = facts.get(slots.PIN)
+    pinned = pin is not None and pin.state is not None and pin.seq > wanted.seq
+    if not pinned and "labels" not in wanted.state:
+        return wanted
     # Labels are subjects of their own, which may have moved since.
-    state = {name: value for name, value in fact.state.items() if name != "labels"}
-    pin = _fact(rows[slots.PIN]) if slots.PIN in rows else None
-    if pin is None or pin.state is None or pin.seq < fact.seq:
-        return replace(fact, state=state)
-    return replace(pin, state={**state, "pin": pin.state})
-
-
-def _live(row: RowMapping | None) -> Fact | None:
-    if row is None:
-        return None
-    after = _loads(row["after"])
-    cause = (after or {}).get("cause")
-    fact = _fact(row)
-    return replace(fact, state=served(after), action=cause["action"] if cause else fact.action)
-
-
-def _fact(row: RowMapping) -> Fact:
-    state = None if row["action"] in slots.ENDS else _loads(row["after"])
-    return Fact(state, row["at"], row["seq"], row["actor"], row["source"], row["action"], row["reason"])
+    state = {name: value for name, value in wanted.state.items() if name != "labels"}
+    return (
+        replace(pin, state={**state, "pin": pin.state}) if pin is not None and pinned else replace(wanted, state=state)
+    )
 
 
 def _unserved(state: SubjectState, since: int) -> SubjectState:
@@ -165,8 +160,3 @@ def _unserved(state: SubjectState, since: int) -> SubjectState:
     if state.live is None or state.live.state is None:
         return state
     return replace(state, live=replace(state.live, state=None, since=max(since, state.live.since)))
-
-
-def _loads(text: str | None) -> JsonObject | None:
-    found: JsonObject | None = None if text is None else orjson.loads(text)
-    return found

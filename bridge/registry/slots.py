@@ -72,3 +72,8 @@ def expression() -> str:
 
 def version_slot(version: int) -> str:
     return f"{VERSION}{version}"
+
+
+def version_of(slot: str) -> int:
+    """The number in the slot of a version."""
+    return int(slot[len(VERSION) :])
