@@ -11,7 +11,8 @@ from typing import Any
 
 from bridge import inputs as server_inputs
 from bridge.access_parts import AccessParts
-from bridge.deciding import Alone, Deciding
+from bridge.decider import decider
+from bridge.deciding import Deciding
 from bridge.errors import Internal
 from bridge.executors import Executors
 from bridge.inputs import Inputs
@@ -20,7 +21,7 @@ from bridge.memory import keep_large_buffers_apart
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.parts import Parts
 from bridge.port_parts import PortParts
-from bridge.registry_access import RegistryAccess
+from bridge.registry_access import RegistryAccess, integrity_operations
 from bridge.request_parts import request_path
 from bridge.settings import Settings
 from bridge.stage import Stage
@@ -84,7 +85,7 @@ class Application:
             self._parts.on_close(triton.stop)
         access = await RegistryAccess.open(self._settings, self._state, self._parts)
         guard = AccessParts(inputs.access, access)
-        ports = PortParts(inputs, self._parts, guard.gates)
+        ports = PortParts(inputs, self._parts, guard.gates, integrity_operations(self._settings, self._state))
         stage = Stage(
             inputs=inputs,
             state=self._state,
@@ -99,7 +100,7 @@ class Application:
             mesh=_mesh_metrics(inputs),
             cause=lambda: self._cause,
         )
-        deciding: Deciding = Alone(stage)
+        deciding = await decider(stage)
         gauges = deciding.gauges
         path = request_path(inputs.clients, deciding.view, deciding.control, gauges, self._parts)
         await deciding.start(path)

@@ -11,12 +11,14 @@ from pathlib import Path
 from bridge import __version__
 from bridge.errors import InvalidArgument
 from bridge.lifecycle.configurator import STARTER
+from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.recorder import Recorder
 from bridge.parts import Parts
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
+from bridge.registry.integrity import Integrity
 from bridge.registry.records import Problem, Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -51,7 +53,8 @@ class RegistryAccess:
         thread = RegistryThread()
         parts.on_close_call(thread.close)
         access = cls(registry, thread)
-        await access.take_over()
+        if not registry.shared:
+            await access.take_over()
         await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
         return access
 
@@ -67,15 +70,15 @@ class RegistryAccess:
 
     async def record_end(self, cause: str) -> None:
         """The last words in the history, if the database still listens."""
-        self.recorder.record(self.registry.end_of_process, STARTER)
+        if not self.registry.shared:
+            self.recorder.record(self.registry.end_of_process, STARTER)
         self.recorder.record(self.registry.append, ServerStopped(cause), STARTER)
         if not await self.recorder.flush(FLUSH_SECONDS):
             logger.warning("the registry is away: the end of this server is not recorded")
 
 
 def _open(settings: Settings, state: StateDir) -> Registry:
-    url = settings.database_url or sqlite_url(state.database_path)
-    key = _audit_key(settings.audit_key_file) if settings.audit_key_file else None
+    url, key = _database_url(settings, state), _audit_key(settings)
     schema.upgrade(url, migrate=settings.migrate, audit_key=key)
     origin = replica_name(settings, state)
     return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key, origin=origin)
@@ -86,7 +89,19 @@ def replica_name(settings: Settings, state: StateDir) -> str:
     return settings.replica_name or f"{socket.gethostname()}-{state.identity()}"
 
 
-def _audit_key(path: str) -> bytes:
+def integrity_operations(settings: Settings, state: StateDir) -> IntegrityOperations:
+    """What is asked of the history's integrity, beside the registry. Raises InvalidArgument."""
+    return IntegrityOperations(Integrity(_database_url(settings, state), _audit_key(settings)))
+
+
+def _database_url(settings: Settings, state: StateDir) -> str:
+    return settings.database_url or sqlite_url(state.database_path)
+
+
+def _audit_key(settings: Settings) -> bytes | None:
+    path = settings.audit_key_file
+    if not path:
+        return None
     try:
         return Path(path).read_bytes().strip()
     except OSError as error:

@@ -15,8 +15,8 @@ T = TypeVar("T")
 class RegistryThread:
     """Runs registry calls in order of `call`, so that what is recorded first is written first."""
 
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
+    def __init__(self, name: str = "registry") -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `function` on the thread; its errors are raised here.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from bridge.serving.routes import ModelRoute, Routes
+from bridge.serving.routes import ModelRoute, Routes, VersionState, VersionStatus
 
 logger = logging.getLogger(__name__)
 
@@ -27,33 +27,44 @@ class Handover:
         self._is_up = is_up
         self._sink = sink
         self._newest: Routes | None = None
-        self._over = not last.epoch
-
-    @property
-    def over(self) -> bool:
-        return self._over
+        self._over = asyncio.Event()
+        self._released = False
+        self.first_epoch = 0
+        """The epoch of the first snapshot that was published, 0 before that."""
+        if not last.epoch:
+            self._over.set()
 
     def publish(self, routes: Routes) -> None:
         """Take a snapshot of the new leader's."""
         self._newest = routes
-        if not self._over and confirms(routes, self._last, self._is_up):
+        if not self._over.is_set() and confirms(routes, self._last, self._is_up):
             logger.info("what served before is confirmed: snapshot %d follows on %d", routes.epoch, self._last.epoch)
-            self._over = True
-        if self._over:
-            self._sink(routes)
+            self._over.set()
+        if self._over.is_set():
+            self._give(routes)
 
     def serves(self, triton_name: str) -> bool:
-        """Whether routers may still send requests there although the new leader does not know it yet."""
-        return not self._over and triton_name in {item.triton_name for item in self._last.destinations()}
+        """Whether routers may still send requests there although the new leader does not want it."""
+        return not self._released and triton_name in {item.triton_name for item in self._last.destinations()}
 
-    async def end(self) -> None:
-        """Publish what there is when the handover takes too long."""
-        await asyncio.sleep(LONGEST_SECONDS)
-        if not self._over:
+    async def ended(self) -> None:
+        """Return once snapshots are published; what there is is, when that takes too long."""
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                await self._over.wait()
+        except TimeoutError:
             logger.warning("some of what served before was not found again within %g s", LONGEST_SECONDS)
-            self._over = True
+            self._over.set()
             if self._newest is not None:
-                self._sink(self._newest)
+                self._give(self._newest)
+
+    def release(self) -> None:
+        """No router uses the last leader's snapshot any more."""
+        self._released = True
+
+    def _give(self, routes: Routes) -> None:
+        self.first_epoch = self.first_epoch or routes.epoch
+        self._sink(routes)
 
 
 def confirms(routes: Routes, last: Routes, is_up: Callable[[str], bool]) -> bool:
@@ -71,6 +82,14 @@ def _decided(models: Mapping[str, ModelRoute], last: ModelRoute) -> bool:
     model = models.get(last.name)
     if model is None or not model.configured:
         return True
-    if model.unread or model.awaited:
+    if (
+        model.unread
+        or model.awaited
+        or any(item.version in last.servables and _coming(item) for item in model.statuses)
+    ):
         return False
     return all(model.servables[version].instances for version in last.servables if version in model.servables)
+
+
+def _coming(status: VersionStatus) -> bool:
+    return status.state in (VersionState.UNKNOWN, VersionState.START, VersionState.LOADING)

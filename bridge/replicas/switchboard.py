@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 from starlette.responses import Response
@@ -42,7 +42,7 @@ class Switchboard:
         self._catch_up = catch_up
         self._epoch = epoch
 
-    def rpcs(self, names: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, Rpc]]:
+    def rpcs(self, names: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, Rpc]]:
         """RPCs of these services and methods that reach the leader's."""
         return {
             service: {method: self._rpc(service, method) for method in methods} for service, methods in names.items()

@@ -25,8 +25,8 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         routes = self._plane.publisher.routes
-        yield _build()
-        yield _versions(routes)
+        yield build_info()
+        yield version_states(routes)
         yield from self._instances()
         yield GaugeMetricFamily("bridge_routes_epoch", "Epoch of the published routes snapshot", routes.epoch)
         yield CounterMetricFamily(
@@ -45,13 +45,15 @@ class StateCollector(Collector):
         yield from (up, copies)
 
 
-def _build() -> Metric:
+def build_info() -> Metric:
+    """The version of the bridge."""
     family = GaugeMetricFamily("bridge_build_info", "1, with the version of the bridge", labels=("version",))
     family.add_metric((__version__,), 1.0)
     return family
 
 
-def _versions(routes: Routes) -> Metric:
+def version_states(routes: Routes) -> Metric:
+    """How many versions of each model are in each state."""
     family = GaugeMetricFamily(
         "bridge_model_versions", "Versions by model and state, as GetModelStatus shows them", labels=("model", "state")
     )
