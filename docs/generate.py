@@ -15,7 +15,11 @@ from typing import Any
 import click
 
 import model_repo_sync.cli
+from bridge.access import methods
+from bridge.access.denials import Denials
+from bridge.access.identity import Scope
 from bridge.cli.main import main as bridge
+from bridge.clock import SystemClock
 from bridge.console.admin import admin_app
 from bridge.registry import events
 from bridge.serving.routes import EMPTY
@@ -55,7 +59,22 @@ def settings_page() -> str:
 
 
 def reference_page() -> str:
-    parts = [NOTICE, "", "# Reference", "", *_commands(), "", *_admin_api(), "", *_metrics(), "", *_events(), ""]
+    parts = [
+        NOTICE,
+        "",
+        "# Reference",
+        "",
+        *_commands(),
+        "",
+        *_admin_api(),
+        "",
+        *_scopes(),
+        "",
+        *_metrics(),
+        "",
+        *_events(),
+        "",
+    ]
     return "\n".join(parts)
 
 
@@ -103,11 +122,34 @@ def _admin_api() -> Iterator[str]:
         "JSON on `--admin_port`; what is named by a query parameter may hold any character.",
         "",
     )
-    yield from ("| path | methods |", "|---|---|")
+    yield from ("| path | methods, each with the scope that it needs where tokens are asked for |", "|---|---|")
     unused: Any = None
     for route in admin_app(unused, unused, unused, unused, local_only=True).routes:
-        methods = sorted(set(getattr(route, "methods", ())) - {"HEAD"})
-        yield _row(f"`{getattr(route, 'path', '')}`", ", ".join(methods))
+        path = getattr(route, "path", "")
+        verbs = sorted(set(getattr(route, "methods", ())) - {"HEAD"})
+        yield _row(
+            f"`{path}`",
+            ", ".join(f"{verb} ({_scope(methods.ADMIN.get(f'{verb} {path}', methods.UNLISTED))})" for verb in verbs),
+        )
+
+
+def _scopes() -> Iterator[str]:
+    yield from (
+        "## Scopes",
+        "",
+        "What calls of client ports need where `--require_access` asks for it; [security.md](security.md) tells more.",
+        "",
+    )
+    yield from ("| port | scope | calls |", "|---|---|---|")
+    for port, needs in (("gRPC, ModelMesh", methods.GRPC), ("REST", methods.REST)):
+        for scope in (*Scope, None):
+            calls = ", ".join(f"`{name}`" for name in needs if needs[name] == scope)
+            if calls:
+                yield _row(port, _scope(scope), calls)
+
+
+def _scope(scope: Scope | None) -> str:
+    return scope or "nothing"
 
 
 def _metrics() -> Iterator[str]:
@@ -124,7 +166,8 @@ def metrics() -> list[tuple[str, str, str]]:
     )
     recorder: Any = SimpleNamespace(backlog=0)
     registry: Any = SimpleNamespace(events_written=0)
-    lines = Metrics(StateCollector(plane, recorder, registry)).page().decode().splitlines()
+    denials = Denials(lambda event, actor: None, SystemClock())
+    lines = Metrics(StateCollector(plane, recorder, registry), denials.metric).page().decode().splitlines()
     helps = dict(line.removeprefix("# HELP ").split(" ", 1) for line in lines if line.startswith("# HELP "))
     kinds = dict(line.removeprefix("# TYPE ").split(" ", 1) for line in lines if line.startswith("# TYPE "))
     kept = (name for name in helps if not name.startswith("process_") and not name.endswith("_created"))
