@@ -19,6 +19,7 @@ from bridge.errors import InvalidArgument
 from bridge.executors import Executors
 from bridge.http_server import HttpServer
 from bridge.inputs import Inputs
+from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.operations import Operations
 from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.parts import Parts
@@ -29,11 +30,12 @@ from bridge.telemetry.metrics_port import metrics_server
 class PortParts:
     """Opens ports; every method answers the bound ones by name. Raises BridgeError for what cannot be bound."""
 
-    def __init__(self, inputs: Inputs, parts: Parts, gates: Gates) -> None:
+    def __init__(self, inputs: Inputs, parts: Parts, gates: Gates, integrity: IntegrityOperations) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
         self._parts = parts
         self._gates = gates
+        self._integrity = integrity
 
     async def agents(self, deployment: str, executors: Executors) -> Mirrors | None:
         """What agents on Tritons' hosts copy, None where their port is off."""
@@ -55,6 +57,7 @@ class PortParts:
             vmodels,
             health,
             metrics,
+            self._integrity,
             local_only=self.admin_is_local,
             gate=partial(GatedApp, gate=self._gates.admin(), needs=self._gates.admin_needs),
         )

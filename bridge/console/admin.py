@@ -23,7 +23,9 @@ from bridge.console import questions, vmodel_body
 from bridge.console.answers import error_response, json_response
 from bridge.console.health import Readiness
 from bridge.console.hosts import LocalHosts
+from bridge.console.integrity_api import IntegrityApi
 from bridge.errors import BridgeError, Code, InvalidArgument
+from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.operations import Operations
 from bridge.modelmesh.operations import ModelMeshOperations
 
@@ -55,6 +57,7 @@ def admin_app(
     modelmesh: ModelMeshOperations,
     health: Readiness,
     metrics: MetricsPage,
+    integrity: IntegrityOperations,
     *,
     local_only: bool,
     gate: Gated = _ungated,
@@ -62,7 +65,7 @@ def admin_app(
     """The ASGI application of the admin port, behind `gate`. `local_only` is for a port on loopback: it refuses
     foreign hosts."""
     app = Starlette(
-        routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(modelmesh)],
+        routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(modelmesh), *_integrity(integrity)],
         exception_handlers={HTTPException: _http_error},
         middleware=[*([Middleware(LocalHosts)] if local_only else []), Middleware(gate)],
     )
@@ -104,6 +107,15 @@ def _modelmesh(modelmesh: ModelMeshOperations) -> list[Route]:
         Route("/api/v1/registered_models", _answering(api.registered_models)),
         Route("/api/v1/vmodels", _answering(api.vmodels)),
         Route("/api/v1/vmodel", _answering(api.change_vmodel), methods=["PUT", "DELETE"]),
+    ]
+
+
+def _integrity(integrity: IntegrityOperations) -> list[Route]:
+    api = IntegrityApi(integrity)
+    return [
+        Route("/api/v1/verify", _answering(api.verify)),
+        Route("/api/v1/export/anchor", _answering(api.anchor)),
+        Route("/api/v1/export/events", _answering(api.events)),
     ]
 
 
@@ -176,12 +188,14 @@ class ModelMeshApi:
 
 
 def _answering(call: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """The handler of `call`: its result as JSON, its errors with their codes, the request's id echoed."""
+    """The handler of `call`: its result as JSON unless it is a response, its errors with their codes, the request's id
+    echoed."""
 
     async def handle(request: Request) -> Response:
         request.state.request_id = request.headers.get("x-request-id") or secrets.token_hex(8)
         try:
-            response = json_response(await call(request))
+            answer = await call(request)
+            response = answer if isinstance(answer, Response) else json_response(answer)
         except BridgeError as error:
             response = error_response(error.message, error.code, error.http_status)
         except Exception:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bridge.clock import Clock, SystemClock
-from bridge.registry import anchors, archiving, exporting, schema, verification
+from bridge.registry import anchors, archiving, dumping, exporting, new_file, schema, verification
 from bridge.registry.anchors import Anchor
 from bridge.registry.archiving import ArchiveOutcome
 from bridge.registry.database import Database
@@ -49,6 +49,12 @@ class Integrity:
             database.close()
             raise
         return _closing(lines, database)
+
+    def dump(self, target: Path) -> Path:
+        """Write every table to the new file `target`, which goes into either kind of database by `Restore`."""
+        with closing(self._open()) as database:
+            database.read(lambda connection: new_file.write(target, dumping.lines(connection)))
+        return target
 
     def archive(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,16 @@ class Verification:
 
     @property
     def whole(self) -> bool:
+        """Whether nothing wrong was found."""
         return self.broken is None and not self.unguarded and not self.differences
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; each difference and the broken event have their sentence in `text`."""
+        value = asdict(self) | {"whole": self.whole}
+        if self.broken is not None:
+            value["broken"]["text"] = str(self.broken)
+        value["differences"] = [asdict(item) | {"text": str(item)} for item in self.differences]
+        return value
 
 
 def verify(

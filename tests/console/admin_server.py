@@ -19,10 +19,12 @@ from bridge.access.methods import ADMIN
 from bridge.console.admin import admin_app
 from bridge.http_server import HttpServer
 from bridge.lifecycle.control_plane import ControlPlane
+from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.operations import Operations
 from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
+from bridge.registry.integrity import Integrity
 from bridge.registry.records import Actor, Model, ModelSpec, Owner
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -98,7 +100,8 @@ class AdminServer:
         operations = Operations(self.registry, self._thread, cast(ControlPlane, self.plane))
         vmodels = ModelMeshOperations(self.registry, self._thread)
         gated = {} if gate is None else {"gate": partial(GatedApp, gate=gate, needs=ADMIN)}
-        app = admin_app(operations, vmodels, self.health, StubMetrics(), local_only=local_only, **gated)
+        integrity = IntegrityOperations(Integrity(url))
+        app = admin_app(operations, vmodels, self.health, StubMetrics(), integrity, local_only=local_only, **gated)
         self._http = HttpServer(app, tls.ssl_context() if tls else None)
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever)

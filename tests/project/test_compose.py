@@ -128,7 +128,7 @@ def test_health_check_asks_a_page_of_the_admin_port(compose: dict[str, Any]) -> 
     check = " ".join(compose["services"]["bridge"]["healthcheck"]["test"])
     found = re.search(r"http://localhost:(\d+)(/\w+)", check)
     assert found is not None
-    app = admin_app(None, None, None, None, local_only=False)  # type: ignore[arg-type]
+    app = admin_app(None, None, None, None, None, local_only=False)  # type: ignore[arg-type]
     assert int(found[1]) == PORTS["admin_port"]
     assert found[2] in {getattr(route, "path", "") for route in app.routes}
 
