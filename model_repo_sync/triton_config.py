@@ -19,10 +19,13 @@ from model_repo_sync.batching import Batching
 from model_repo_sync.device import CPU, Device, DeviceKind
 from model_repo_sync.runner.tensorflow_engine import dtypes
 from model_repo_sync.runner.tensorflow_engine.batching_parameters import BatchingParameters
+from model_repo_sync.runner.tensorflow_engine.config import PER_DEVICE, PER_VERSION
 from model_repo_sync.saved_model import SavedModel
 from model_repo_sync.session_config import CALLER_THREAD, session_config
 
 BACKEND = "tensorflow_runner"
+PROCESSES = (PER_VERSION, PER_DEVICE)
+"""Values of RunnerOptions.processes."""
 NOOP_INPUT = "bridge.noop"
 """Always declared: Triton wants at least one input, and some signatures have none."""
 RUNNER_OUTPUT = "bridge.runner"
@@ -45,7 +48,8 @@ class RunnerOptions:
     `gpu_memory_fraction` is the share of a GPU's memory that one process may take, 0 for no cap. `intra_op` and
     `inter_op` are TensorFlow's parallelism settings; 0 lets it choose, a negative `inter_op` uses the caller's thread.
     `session` is a serialized tensorflow.ConfigProto whose fields go before these. Without `batching` every request runs
-    by itself. `op_libraries` are files with custom ops, as the runner sees them.
+    by itself. `op_libraries` are files with custom ops, as the runner sees them. `processes` is where SavedModels run:
+    each in a process of its own, or all of a device in one.
     """
 
     threads: int = 4
@@ -57,6 +61,7 @@ class RunnerOptions:
     session: bytes = b""
     batching: Batching | None = None
     op_libraries: tuple[str, ...] = ()
+    processes: str = PER_VERSION
 
 
 def generate(name: str, saved_model: SavedModel, options: RunnerOptions) -> str:
@@ -70,6 +75,8 @@ def generate(name: str, saved_model: SavedModel, options: RunnerOptions) -> str:
     batching = options.batching.of(saved_model) if options.batching else None
     if batching is not None:
         parameters["batching"] = batching.dumps()
+    if options.processes != PER_VERSION:
+        parameters["processes"] = options.processes
     if options.op_libraries:
         parameters["op_libraries"] = json.dumps(options.op_libraries)
     return _text(name, inputs, outputs, parameters, options.device)

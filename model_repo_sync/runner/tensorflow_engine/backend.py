@@ -12,12 +12,13 @@ import numpy as np
 from . import config, device, messages
 from .batching import Batcher
 from .config import RunnerConfig
-from .description import Description
+from .description import Description, Elsewhere
 from .errors import PlatformError
 from .executor import Executor, RunTime
 from .feed import Array, Feed, merged
 from .library import Library
 from .merging import Feeds, Value
+from .remote_model import RemoteModel
 from .saved_model import SavedModel
 from .statistics import Statistics
 
@@ -65,12 +66,7 @@ class Backend:
         """
         require_numpy_1(np.__version__)
         settings = config.parse(args)
-        device.restrict(settings.device, os.environ)
-        library, run_time, statistics = Library.load(), RunTime(), Statistics()
-        model = SavedModel.load(library, settings, run_time.add) if settings.saved_model else None
-        with_gpus = model is None or settings.device is not None
-        description = Description(library.version, statistics, with_gpus=with_gpus)
-        return cls(model, run_time, settings, description, statistics)
+        return _shared(settings) if settings.shared and settings.saved_model else _own(settings)
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """Responses in the order of `requests`, or None where threads send them."""
@@ -119,6 +115,26 @@ class Backend:
     queue_full = staticmethod(messages.queue_full)
     error = staticmethod(messages.error)
     send = staticmethod(messages.send)
+
+
+def _own(settings: RunnerConfig) -> Backend:
+    """A runner with TensorFlow in its own process."""
+    device.restrict(settings.device, os.environ)
+    library, run_time, statistics = Library.load(), RunTime(), Statistics()
+    model = SavedModel.load(library, settings, run_time.add) if settings.saved_model else None
+    with_gpus = model is None or settings.device is not None
+    description = Description(library.version, statistics, with_gpus=with_gpus)
+    return Backend(model, run_time, settings, description, statistics)
+
+
+def _shared(settings: RunnerConfig) -> Backend:
+    """A runner whose SavedModel is in the engine process of its device."""
+    run_time, statistics = RunTime(), Statistics()
+    model = RemoteModel.load(settings, run_time.add)
+    elsewhere = Elsewhere(model.memory_bytes, model.device_bytes)
+    with_gpus = settings.device is not None
+    description = Description(model.tensorflow_version, statistics, with_gpus=with_gpus, elsewhere=elsewhere)
+    return Backend(model, run_time, settings, description, statistics)
 
 
 def require_numpy_1(version: str) -> None:

@@ -15,6 +15,9 @@ from .errors import PlatformError
 FORMAT = 1
 """Version of the parameter `runner` that this runner reads."""
 
+PER_VERSION, PER_DEVICE = "per-version", "per-device"
+"""Values of the parameter `processes`: where SavedModels run."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunnerConfig:
@@ -22,7 +25,8 @@ class RunnerConfig:
 
     `saved_model` is None for a probe, which serves nothing but the description of the runner. `session_config` holds a
     serialized tensorflow.ConfigProto. `device` is Triton's number of the GPU, None on the CPU. `batching` is None where
-    every request runs by itself. `op_libraries` are files with custom ops.
+    every request runs by itself. `op_libraries` are files with custom ops. `shared` runs the SavedModel in the one
+    process of its device, not in the runner's own.
     """
 
     saved_model: Path | None
@@ -35,6 +39,7 @@ class RunnerConfig:
     device: int | None
     batching: BatchingParameters | None
     op_libraries: tuple[str, ...]
+    shared: bool
 
 
 def parse(args: Mapping[str, str]) -> RunnerConfig:
@@ -58,6 +63,7 @@ def parse(args: Mapping[str, str]) -> RunnerConfig:
             device=int(args["model_instance_device_id"]) if args.get("model_instance_kind") == "GPU" else None,
             batching=_batching(_text(parameters, "batching", "")),
             op_libraries=tuple(json.loads(_text(parameters, "op_libraries", "[]"))),
+            shared=_text(parameters, "processes", PER_VERSION) == PER_DEVICE,
         )
     except ValueError as error:
         raise PlatformError(f"A parameter of the model configuration cannot be read: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from . import __version__
 from .gpu_memory import GpuMemory
@@ -14,12 +15,30 @@ from .statistics import Statistics
 STATUS = Path("/proc/self/status")
 
 
+class Elsewhere(NamedTuple):
+    """Memory that a model takes in another process than its runner's."""
+
+    memory_bytes: int
+    device_bytes: int
+
+
+NOTHING = Elsewhere(0, 0)
+
+
 class Description:
     """Versions, process, memory and work of this runner."""
 
-    def __init__(self, tensorflow_version: str, statistics: Statistics, *, with_gpus: bool = False) -> None:
+    def __init__(
+        self,
+        tensorflow_version: str,
+        statistics: Statistics,
+        *,
+        with_gpus: bool = False,
+        elsewhere: Elsewhere = NOTHING,
+    ) -> None:
         """`with_gpus` looks at GPUs too, which is for runners on one, and for probes."""
         self._tensorflow = tensorflow_version
+        self._elsewhere = elsewhere
         self._statistics = statistics
         self._gpus = GpuMemory() if with_gpus else None
 
@@ -35,8 +54,8 @@ class Description:
                 "runner": __version__,
                 "tensorflow": self._tensorflow,
                 "pid": os.getpid(),
-                "memory_bytes": anonymous_memory(STATUS.read_text()),
-                "device_bytes": self._gpus.used_by(os.getpid()) if self._gpus else 0,
+                "memory_bytes": anonymous_memory(STATUS.read_text()) + self._elsewhere.memory_bytes,
+                "device_bytes": (self._gpus.used_by(os.getpid()) if self._gpus else 0) + self._elsewhere.device_bytes,
                 "available_bytes": available_memory(),
                 "available_device_bytes": self._gpus.free() if self._gpus else 0,
                 **self._statistics.totals(),

@@ -10,6 +10,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
+from . import resident_pages
 from .errors import PlatformError, StatusError
 
 FRAMEWORK = "libtensorflow_framework.so.2"
@@ -118,6 +119,10 @@ class Library:
             return cls(directory)
         except (OSError, AttributeError) as error:
             raise PlatformError(f"TensorFlow's libraries in {directory} cannot be loaded: {error}") from error
+
+    def drop_pages(self) -> None:
+        """Let go of what loading the libraries, or a model, took of their files into this process's memory."""
+        resident_pages.drop(self._directory.resolve())
 
     def _open(self, kind: type[ctypes.CDLL]) -> tuple[ctypes.CDLL, ...]:
         # The framework first: the core library and every kernel resolve their symbols against it.

@@ -51,6 +51,7 @@ class SavedModel:
                 raise
             session = load()
         device.require(settings.device, session.device_types(), library.version)
+        library.drop_pages()
         return cls(library, session, settings.outputs)
 
     def run(self, feeds: Sequence[Feed], fetches: Sequence[str]) -> list[Array]:
