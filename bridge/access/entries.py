@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from bridge.access.identity import Scope
+from bridge.access.identity import Identity, Kind, Scope
 from bridge.errors import InvalidArgument
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -23,10 +23,9 @@ _PROOFS = ("token", "token_sha256", "subject")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the file; `expires` is in microseconds UTC, None for never."""
+    """One line of the file; `expires` is in microseconds UTC, None for never; `digest` is a token's."""
 
-    name: str
-    scopes: frozenset[Scope]
+    identity: Identity
     expires: int | None = None
     digest: bytes = b""
 
@@ -53,7 +52,9 @@ def parse(data: bytes) -> Entries:
     for number, item in enumerate(items, start=1):
         entry, subject = _entry(item, f"identity {number}")
         if subject in subjects or entry.digest in tokens:
-            raise InvalidArgument(f"identity {number} ('{entry.name}') has the {_proof(item)} of an earlier one")
+            raise InvalidArgument(
+                f"identity {number} ('{entry.identity.name}') has the {_proof(item)} of an earlier one"
+            )
         if subject:
             subjects[subject] = entry
         else:
@@ -84,8 +85,10 @@ def _entry(item: Any, where: str) -> tuple[Entry, str]:
     subject = _text(item, "subject", where) if "subject" in item else ""
     if subject and "name" in item:
         raise InvalidArgument(f"{where} has a subject, which is its name, and another name")
-    name = subject or _text(item, "name", where)
-    return Entry(name, _scopes(item, where), _expiry(item, where), b"" if subject else _digest(item, where)), subject
+    scopes, expires = _scopes(item, where), _expiry(item, where)
+    if subject:
+        return Entry(Identity(subject, Kind.CERTIFICATE, scopes), expires), subject
+    return Entry(Identity(_text(item, "name", where), Kind.TOKEN, scopes), expires, _digest(item, where)), ""
 
 
 def _proof(item: Any) -> str:

@@ -35,36 +35,42 @@ class RpcGate:
         )
 
     def _unary(self, service: str, name: str, rpc: Rpc) -> Rpc:
-        scope = methods.GRPC.get(f"{service}/{name}", methods.UNLISTED)
+        method = f"{service}/{name}"
+        scope = methods.GRPC.get(method, methods.UNLISTED)
         if scope is not Scope.MANAGE and not self._gate.requires(scope):
             return rpc
 
         async def admitted(request: bytes, caller: Caller) -> bytes:
-            return await rpc(request, replace(caller, identity=self._admit(service, name, scope, caller)))
+            self._admit(method, scope, caller)
+            return await rpc(request, caller)
 
-        return admitted
+        async def identified(request: bytes, caller: Caller) -> bytes:
+            return await rpc(request, replace(caller, identity=self._admit(method, scope, caller)))
+
+        return identified if scope is Scope.MANAGE else admitted
 
     def _stream(self, service: str, name: str, rpc: StreamRpc) -> StreamRpc:
         """Looks at the beginning and at each request: a stream must not outlive its token."""
-        scope = methods.GRPC.get(f"{service}/{name}", methods.UNLISTED)
+        method = f"{service}/{name}"
+        scope = methods.GRPC.get(method, methods.UNLISTED)
         if not self._gate.requires(scope):
             return rpc
 
         async def admitted(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
-            self._admit(service, name, scope, caller)
+            self._admit(method, scope, caller)
             async for response in rpc(watched(requests, caller), caller):
                 yield response
 
         async def watched(requests: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
             async for request in requests:
-                self._admit(service, name, scope, caller)
+                self._admit(method, scope, caller)
                 yield request
 
         return admitted
 
-    def _admit(self, service: str, name: str, scope: Scope | None, caller: Caller) -> Identity:
+    def _admit(self, method: str, scope: Scope | None, caller: Caller) -> Identity:
         try:
-            return self._gate.admit(f"{service}/{name}", scope, caller.credentials, caller.metadata)
+            return self._gate.admit(method, scope, caller.credentials, caller.metadata)
         except BridgeError as error:
-            self._observe(name, error.code, 0.0)
+            self._observe(method.rpartition("/")[2], error.code, 0.0)
             raise

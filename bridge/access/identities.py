@@ -39,12 +39,12 @@ class Identities:
         A certificate and a token count together; the certificate gives the name. Raises Unauthenticated for a token
         that is unknown or expired, and for a certificate whose entry expired.
         """
-        by_subject = self._certificate(credentials)
         if not credentials.authorization:
-            return by_subject
+            return self._certificate(credentials)
         by_token = self._token(credentials)
-        if by_subject.kind is Kind.PEER:
+        if not credentials.subject:
             return by_token
+        by_subject = self._certificate(credentials)
         return Identity(by_subject.name, Kind.CERTIFICATE, by_subject.scopes | by_token.scopes)
 
     def recognise(self, credentials: Credentials) -> Identity:
@@ -58,8 +58,7 @@ class Identities:
         entry = self.entries.subjects.get(credentials.subject) if credentials.subject else None
         if entry is None:
             return credentials.unproven()
-        self._check_expiry(entry, credentials.unproven(), "certificate")
-        return Identity(entry.name, Kind.CERTIFICATE, entry.scopes)
+        return self._unexpired(entry, "certificate")
 
     def _token(self, credentials: Credentials) -> Identity:
         scheme, _, token = credentials.authorization.strip().partition(" ")
@@ -70,11 +69,11 @@ class Identities:
         # The lookup compares digests, whose bytes a caller cannot choose; this leaves no time to measure in any case.
         if entry is None or not hmac.compare_digest(entry.digest, presented):
             raise Unauthenticated("The bearer token is not one that this server knows.", credentials.unproven())
-        identity = Identity(entry.name, Kind.TOKEN, entry.scopes)
-        self._check_expiry(entry, identity, "token")
-        return identity
+        return self._unexpired(entry, "token")
 
-    def _check_expiry(self, entry: Entry, identity: Identity, what: str) -> None:
+    def _unexpired(self, entry: Entry, what: str) -> Identity:
+        identity = entry.identity
         if entry.expires is not None and self._clock.now() >= entry.expires:
-            message = f"The {what} of '{entry.name}' expired at {utc(entry.expires)}."
+            message = f"The {what} of '{identity.name}' expired at {utc(entry.expires)}."
             raise Unauthenticated(message, Identity(identity.name, identity.kind))
+        return identity

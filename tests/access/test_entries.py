@@ -9,7 +9,7 @@ import pytest
 
 from bridge.access import entries
 from bridge.access.entries import Entry, digest, parse
-from bridge.access.identity import Scope
+from bridge.access.identity import Identity, Kind, Scope
 from bridge.errors import InvalidArgument
 
 OPS = {"name": "ops", "token": "secret-token", "scopes": ["read", "manage"]}
@@ -27,13 +27,15 @@ def test_tokens_by_text_or_digest_and_subjects() -> None:
             {"subject": "CN=trainer,O=Example", "scopes": ["manage"], "expires": "2027-01-01T01:00:00+01:00"},
         )
     )
+    ops = Identity("ops", Kind.TOKEN, frozenset({Scope.READ, Scope.MANAGE}))
+    app = Identity("app", Kind.TOKEN, frozenset({Scope.INFERENCE}))
     assert found.plain
     assert found.tokens == {
-        digest("secret-token"): Entry("ops", frozenset({Scope.READ, Scope.MANAGE}), None, digest("secret-token")),
-        digest("other"): Entry("app", frozenset({Scope.INFERENCE}), None, digest("other")),
+        digest("secret-token"): Entry(ops, None, digest("secret-token")),
+        digest("other"): Entry(app, None, digest("other")),
     }
     expires = 1798761600 * 1_000_000
-    trainer = Entry("CN=trainer,O=Example", frozenset({Scope.MANAGE}), expires)
+    trainer = Entry(Identity("CN=trainer,O=Example", Kind.CERTIFICATE, frozenset({Scope.MANAGE})), expires)
     assert found.subjects == {"CN=trainer,O=Example": trainer}
     assert entries.utc(expires) == "2027-01-01T00:00:00Z"
 
