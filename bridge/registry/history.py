@@ -97,7 +97,7 @@ def _states(connection: Connection, seq: int, subject: str | None) -> tuple[Subj
     return tuple(_state(name, by_subject[name]) for name in sorted(by_subject))
 
 
-def _last_words(connection: Connection, seq: int, subject: str | None) -> Sequence[sa.Row[Any]]:
+def _last_words(connection: Connection, seq: int, subject: str | None) -> Sequence[Sequence[Any]]:
     """Subject, slot and columns of the last event up to `seq` in each slot that tells a state."""
     newest = (
         sa.select(*_FACT)
@@ -127,7 +127,8 @@ def _fact(after: str | None, at: int, seq: int, actor: str, source: str, action:
     state = orjson.loads(after)
     if action == LiveMoved.action:
         cause = state.get("cause")
-        return Fact(served(state), at, seq, actor, source, cause["action"] if cause else action, reason)
+        since = state.get("since", at)
+        return Fact(served(state), since, seq, actor, source, cause["action"] if cause else action, reason)
     return Fact(state, at, seq, actor, source, action, reason)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.registry import canonical, slots
 from bridge.registry.history_records import LiveInterval
-from bridge.registry.live_events import served
+from bridge.registry.live_events import same_content, served
 from bridge.registry.processes import read_gap
 from bridge.registry.tables import events
 
@@ -26,14 +26,16 @@ def read_intervals(
     The last interval is open while something is served; it ends with the last bridge where none is there.
     """
     query = sa.select(events).where(events.c.subject == canonical.clean(subject), events.c.slot == slots.LIVE)
-    found = list(_intervals(connection.execute(query.order_by(events.c.seq)).mappings()))
+    found = list(_moves(connection.execute(query.order_by(events.c.seq)).mappings()))
     if found and found[-1].end is None:
         gap = read_gap(connection, now, now)
         found[-1] = replace(found[-1], end=max(gap[0], found[-1].start)) if gap is not None else found[-1]
-    return tuple(found) if version is None else tuple(_of_version(found, version))
+    if version is None:
+        return tuple(_joined(found, lambda one, other: same_content(one.state, other.state)))
+    return tuple(_joined([item for item in found if _has(item, version)], lambda one, other: True))
 
 
-def _intervals(rows: Any) -> Iterator[LiveInterval]:
+def _moves(rows: Any) -> Iterator[LiveInterval]:
     begun: LiveInterval | None = None
     for row in rows:
         after = orjson.loads(row["after"]) if row["after"] is not None else None
@@ -64,14 +66,14 @@ def _begun(row: RowMapping, after: Any) -> LiveInterval | None:
     )
 
 
-def _of_version(intervals: list[LiveInterval], version: int) -> Iterator[LiveInterval]:
-    """Those with the version, one for as long as it stays."""
+def _joined(
+    intervals: Sequence[LiveInterval], same: Callable[[LiveInterval, LiveInterval], bool]
+) -> Iterator[LiveInterval]:
+    """Those that follow one another without a pause and are the `same` as one, which ends in the state of the last."""
     joined: LiveInterval | None = None
     for interval in intervals:
-        if not _has(interval, version):
-            continue
-        if joined is not None and joined.end_seq == interval.start_seq:
-            joined = replace(joined, end=interval.end, end_seq=interval.end_seq)
+        if joined is not None and joined.end_seq == interval.start_seq and same(joined, interval):
+            joined = replace(joined, state=interval.state, end=interval.end, end_seq=interval.end_seq)
             continue
         if joined is not None:
             yield joined

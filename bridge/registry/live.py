@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from bridge.registry import canonical, slots
-from bridge.registry.events import label_subject, model_subject
-from bridge.registry.live_events import Cause, LiveMoved, served
-from bridge.registry.modelmesh_events import vmodel_subject
+from bridge.registry.events import model_subject
+from bridge.registry.live_events import Cause, LiveMoved, same_content, same_version, served
 from bridge.registry.records import Actor, JsonObject
 from bridge.registry.tables import events, live, model_versions, registered_models
 from bridge.registry.transaction import Transaction
@@ -41,24 +40,20 @@ Served = ServedVersion | ServedRegistration
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A selector resolves to something else now; to nothing with a copy where `served` is None.
+    """The selector `subject` resolves to something else now; to nothing with a copy where `served` is None."""
 
-    `label` is empty for what a request without one gets.
-    """
-
-    kind: str
-    name: str
+    subject: str
     served: Served | None
-    label: str = ""
-
-    @property
-    def subject(self) -> str:
-        if self.label:
-            return label_subject(self.name, self.label)
-        return vmodel_subject(self.name) if self.kind == VMODEL else model_subject(self.name)
 
 
-MODEL, VMODEL = "model", "vmodel"
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What the last move said of a selector; `since` when that began, None for this transaction."""
+
+    state: JsonObject | None = None
+    since: int | None = None
+    seq: int = 0
+    cause: Cause | None = None
 
 
 def read_live(connection: Connection) -> dict[str, JsonObject]:
@@ -70,25 +65,23 @@ def read_live(connection: Connection) -> dict[str, JsonObject]:
 
 def record_moves(tx: Transaction, moves: Sequence[Move]) -> None:
     """Write the moves that are news, each with what caused it."""
-    told: dict[str, JsonObject | None] = {}
+    told: dict[str, _Standing] = {}
     for move in moves:
-        row = tx.get(live, selector=move.subject)
-        before = told.get(move.subject, served(_loads(row["state"])) if row is not None else None)
+        before = told.get(move.subject) or _standing(tx, tx.get(live, selector=move.subject))
         after = _state(tx, move.served) if move.served is not None else None
-        told[move.subject] = after
-        if before != after:
-            cause = _cause(tx, move.subject, before, after, row["seq"] if row is not None else 0)
-            tx.emit(LiveMoved(move.subject, before, after, cause))
+        if before.state != after:
+            told[move.subject] = _tell(tx, move.subject, before, after)
 
 
 def refresh(tx: Transaction, model: str, version: int) -> None:
     """More is known of the content of a version: say so of every selector that resolves to it."""
     for row in tx.find(live):
-        before = served(_loads(row["state"]))
-        if before is not None and (before["model"], before.get("version")) == (model, version):
-            after = _state(tx, ServedVersion(model, version, tuple(before["versions"])))
-            if before != after:
-                tx.emit(LiveMoved(row["selector"], before, after, _kept_cause(tx, row)))
+        before = _standing(tx, row)
+        state = before.state
+        if state is not None and (state["model"], state.get("version")) == (model, version):
+            after = _state(tx, ServedVersion(model, version, tuple(state["versions"])))
+            if state != after:
+                _tell(tx, row["selector"], before, after)
 
 
 def close_all(tx: Transaction, until: int | None) -> None:
@@ -97,6 +90,27 @@ def close_all(tx: Transaction, until: int | None) -> None:
         before = served(_loads(row["state"]))
         if before is not None:
             tx.emit(LiveMoved(row["selector"], before, None, until=until))
+
+
+def _tell(tx: Transaction, subject: str, before: _Standing, after: JsonObject | None) -> _Standing:
+    if same_content(before.state, after):
+        now = _Standing(after, before.since, before.seq, before.cause)
+    else:
+        now = _Standing(after, None, before.seq, _cause(tx, subject, before, after))
+    tx.emit(LiveMoved(subject, before.state, after, now.cause, since=now.since))
+    return now
+
+
+def _standing(tx: Transaction, row: RowMapping | None) -> _Standing:
+    if row is None:
+        return _Standing()
+    after = _loads(row["state"]) or {}
+    state = served(after)
+    if state is None:
+        return _Standing(seq=row["seq"])
+    moved = tx.connection.execute(_NEWEST.where(events.c.seq == row["seq"])).mappings().first()
+    cause = _kept(moved) if moved is not None else None
+    return _Standing(state, after.get("since", row["since"]), row["seq"], cause)
 
 
 def _state(tx: Transaction, found: Served) -> dict[str, Any]:
@@ -119,22 +133,20 @@ def _row(tx: Transaction, table: sa.Table, **key: Any) -> RowMapping | None:
     return tx.connection.execute(query).mappings().one_or_none()
 
 
-def _cause(
-    tx: Transaction, subject: str, before: JsonObject | None, after: JsonObject | None, moved: int
-) -> Cause | None:
-    """The latest event that can have caused the move after that with the sequence number `moved`.
+def _cause(tx: Transaction, subject: str, before: _Standing, after: JsonObject | None) -> Cause | None:
+    """The latest event since the last move that can have caused this one.
 
     A version that only comes back (after a restart, a lost copy) is there for the reason for which it was there before.
     """
-    state = after or before or {}
+    state = after or before.state or {}
     model = model_subject(str(state["model"]))
-    found = [cause for cause in _intents(tx, subject, model) if cause.seq > moved]
+    found = [cause for cause in _intents(tx, subject, model) if cause.seq > before.seq]
     if after is not None:
         earlier = _earlier(tx, subject)
-        if earlier is not None and _same(served(_loads(earlier["after"])), after):
+        if earlier is not None and same_version(served(_loads(earlier["after"])), after):
             found.append(_kept(earlier))
         elif "version" in after:
-            found += [cause for cause in _discovery(tx, model, after["version"]) if cause.seq > moved]
+            found += [cause for cause in _discovery(tx, model, after["version"]) if cause.seq > before.seq]
     return max(found or _last(tx, model, slots.LIVE, other=True), key=lambda cause: cause.seq, default=None)
 
 
@@ -169,20 +181,10 @@ def _earlier(tx: Transaction, subject: str) -> RowMapping | None:
     return next((row for row in rows if served(_loads(row["after"])) is not None), None)
 
 
-def _same(before: JsonObject | None, after: JsonObject) -> bool:
-    keys = ("model", "version", "generation")
-    return before is not None and all(before.get(key) == after.get(key) for key in keys)
-
-
 def _kept(row: RowMapping) -> Cause:
     """The cause that an earlier move gave."""
     told = (_loads(row["after"]) or {}).get("cause")
     return Cause(told["seq"], told["action"], _actor(row)) if told else _as_cause(row)
-
-
-def _kept_cause(tx: Transaction, row: RowMapping) -> Cause | None:
-    moved = tx.connection.execute(_NEWEST.where(events.c.seq == row["seq"])).mappings().first()
-    return _kept(moved) if moved is not None else None
 
 
 def _as_cause(row: RowMapping) -> Cause:

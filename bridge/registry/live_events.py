@@ -27,8 +27,9 @@ class Cause:
 class LiveMoved(Event):
     """The selector `about` resolves to something else, with a loaded copy; `state` is None where nothing is served.
 
-    `until` (microseconds UTC) is the last that was heard of a bridge that ended without a word: from then on nothing
-    was served.
+    Times are microseconds UTC. `since` is when the selector began to resolve to this content, where that was before:
+    other versions came or went, or more is known of it. `until` is the last that was heard of a bridge that ended
+    without a word: from then on nothing was served.
     """
 
     action = "live moved"
@@ -37,6 +38,7 @@ class LiveMoved(Event):
     previous: JsonObject | None
     state: JsonObject | None
     cause: Cause | None = None
+    since: int | None = None
     until: int | None = None
 
     @property
@@ -50,8 +52,9 @@ class LiveMoved(Event):
         after: dict[str, Any] = dict(self.state or {})
         if self.cause is not None:
             after["cause"] = self.cause.content()
-        if self.until is not None:
-            after["until"] = self.until
+        for name, time in (("since", self.since), ("until", self.until)):
+            if time is not None:
+                after[name] = time
         return after or None
 
     def about_version(self) -> int | None:
@@ -66,4 +69,22 @@ def served(after: Mapping[str, Any] | None) -> JsonObject | None:
     """The state in what a `LiveMoved` says after it, None where nothing is served."""
     if after is None or "model" not in after:
         return None
-    return {name: value for name, value in after.items() if name not in ("cause", "until")}
+    return {name: value for name, value in after.items() if name not in _BESIDE}
+
+
+def same_version(before: JsonObject | None, after: JsonObject | None) -> bool:
+    """Whether both serve the same version of a model, or the same registration."""
+    return before is not None and after is not None and all(before.get(key) == after.get(key) for key in _VERSION)
+
+
+def same_content(before: JsonObject | None, after: JsonObject | None) -> bool:
+    """Whether both serve the same version with the same files, as far as is known."""
+    if before is None or after is None or not same_version(before, after):
+        return False
+    return "" in (before.get("fingerprint", ""), after.get("fingerprint", "")) or (
+        before["fingerprint"] == after["fingerprint"]
+    )
+
+
+_BESIDE = ("cause", "since", "until")
+_VERSION = ("model", "version", "generation")

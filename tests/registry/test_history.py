@@ -10,7 +10,7 @@ import pytest
 from bridge.errors import BridgeError, Code, InvalidArgument, NotFound
 from bridge.registry import Actor, ModelInfo, ModelSpec, Owner, Registry, SetVModel
 from bridge.registry.history_records import Aspect, Change, HistoryQuery
-from bridge.registry.live import MODEL, VMODEL, Move, ServedRegistration, ServedVersion
+from bridge.registry.live import Move, ServedRegistration, ServedVersion
 from bridge.registry.records import JsonObject
 from tests.registry.conftest import Fleet, ManualClock
 
@@ -42,7 +42,7 @@ class Story:
         """A version is found and serves an unversioned request, beside `others`."""
         self.observe(version, START, model=model)
         self.observe(version, AVAILABLE, model=model)
-        self.move(Move(MODEL, model, ServedVersion(model, version, (version, *others))))
+        self.move(Move(f"model:{model}", ServedVersion(model, version, (version, *others))))
 
     def observe(self, version: int, state: int, model: str = "m") -> None:
         self.tick()
@@ -92,7 +92,7 @@ def test_a_move_names_whoever_wanted_it(story: Story) -> None:
     story.serve(1)
     story.serve(2, 1)
     story.registry.set_policy("m", {"specific": [1]}, BOB)
-    at = story.move(Move(MODEL, "m", ServedVersion("m", 1, (1,))))
+    at = story.move(Move("model:m", ServedVersion("m", 1, (1,))))
     (model,) = story.registry.state_at(at, "model:m").subjects
     assert model.live is not None
     assert (model.live.actor, model.live.reason, model.live.action) == ("bob", "the canary is fine", "policy set")
@@ -101,9 +101,9 @@ def test_a_move_names_whoever_wanted_it(story: Story) -> None:
 def test_a_version_that_comes_back_is_there_for_the_reason_of_before(story: Story) -> None:
     story.add(stable=1)
     story.serve(1)
-    label = Move(MODEL, "m", ServedVersion("m", 1, (1,)), "stable")
+    label = Move("label:m/stable", ServedVersion("m", 1, (1,)))
     story.move(label)
-    story.move(Move(MODEL, "m", None, "stable"))
+    story.move(Move("label:m/stable", None))
     story.registry.record_version("m", 1, 0, actor=RECONCILE)
     story.observe(1, START)
     at = story.move(label)
@@ -118,7 +118,7 @@ def test_a_move_that_is_no_news_writes_nothing(story: Story) -> None:
     story.add()
     story.serve(1)
     count = len(story.registry.events())
-    story.move(Move(MODEL, "m", ServedVersion("m", 1, (1,))), Move(MODEL, "other", None))
+    story.move(Move("model:m", ServedVersion("m", 1, (1,))), Move("model:other", None))
     assert len(story.registry.events()) == count
 
 
@@ -142,7 +142,7 @@ def test_vmodels_and_registered_models(story: Story) -> None:
     story.tick()
     registry.set_vmodel(SetVModel("v", "a"), Fleet(a=1), BOB)
     move = ServedRegistration("a", 1)
-    at = story.move(Move(MODEL, "a", move), Move(VMODEL, "v", move))
+    at = story.move(Move("model:a", move), Move("vmodel:v", move))
     state = {"model": "a", "generation": 1, "path": "/a"}
     found = registry.state_at(at).subjects
     live = {item.subject: item.live for item in found if item.live is not None}
@@ -218,12 +218,14 @@ def test_live_intervals_of_a_version(story: Story) -> None:
     first = story.clock.time
     story.serve(2, 1)
     second = story.clock.time
-    third = story.move(Move(MODEL, "m", ServedVersion("m", 2, (2,))))
+    third = story.move(Move("model:m", ServedVersion("m", 2, (2,))))
     assert [(item.state["version"], item.start, item.end) for item in story.registry.live_intervals("model:m")] == [
         (1, first, second),
-        (2, second, third),
-        (2, third, None),
+        (2, second, None),
     ]
+    (model,) = story.registry.state_at(third, "model:m").subjects
+    assert model.live is not None
+    assert (model.live.state, model.live.since) == (served(2), second)
     (one,) = story.registry.live_intervals("model:m", 1)
     assert (one.start, one.end) == (first, third)
     (two,) = story.registry.live_intervals("model:m", 2)
