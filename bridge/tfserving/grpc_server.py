@@ -16,8 +16,7 @@ from bridge.tfserving import model_service, prediction_service
 from bridge.tfserving.model_service import FirstValue, ModelService, Reload
 from bridge.tfserving.prediction_service import PredictionService
 from bridge.tfserving.rpc import Rpc, Service, Services, answered
-from bridge.transport.choice import OpenServer
-from bridge.transport.grpcio_server import GrpcioServer
+from bridge.transport.choice import AUTO, OpenServer, opener
 
 Wrap = Callable[[Services], Services]
 """Puts something around RPCs: who may call them, who counts them."""
@@ -42,7 +41,7 @@ class GrpcServer:
         services: Services = MappingProxyType({}),
         wraps: Sequence[Wrap] = (),
         observe: RequestObserver = unobserved,
-        open_server: OpenServer = GrpcioServer,
+        open_server: OpenServer | None = None,
     ) -> None:
         self._memory = MemoryTrimmer()
         own = {
@@ -61,7 +60,7 @@ class GrpcServer:
         served = {**served, **reflection_services([*served])}
         for wrap in wraps:
             served = wrap(served)
-        self._server = open_server(served)
+        self._server = (open_server or opener(AUTO))(served)
 
     async def start(self, *addresses: str) -> int:
         """Serve on each of `addresses`: `host:port`, where port 0 takes a free one, or `unix:path`.

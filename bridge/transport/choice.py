@@ -15,6 +15,8 @@ from bridge.transport.grpcio_server import GrpcioServer
 from bridge.transport.native_server import NativeServer, obstacle
 from bridge.transport.server import ChannelArguments, RpcServer
 
+AUTO, NATIVE, GRPCIO = "auto", "native", "grpcio"
+
 OpenServer = Callable[[Services], RpcServer]
 """Makes the server that carries RPCs. Needs a running event loop."""
 
@@ -27,15 +29,14 @@ def opener(
     arguments: ChannelArguments = MappingProxyType({}),
     reuse_port: bool = False,
 ) -> OpenServer:
-    """Makes servers of `kind`: grpcio, native, or auto.
+    """Makes servers of a kind. AUTO is native for clear text, where that was built and knows all `arguments`.
 
-    auto is native for clear text, where that was built and knows all `arguments`. Raises InvalidArgument where the
-    native one is asked for and cannot do what else is asked for.
+    Raises InvalidArgument where NATIVE is asked for and cannot do what else is asked for.
     """
     problem = "ALTS is grpcio's alone" if alts else obstacle(arguments)
-    if kind == "native" and problem:
+    if kind == NATIVE and problem:
         raise InvalidArgument(f"--grpc_server=native cannot be used: {problem}.")
-    if kind == "native" or (kind == "auto" and not problem and tls is None):
+    if kind == NATIVE or (kind == AUTO and not problem and tls is None):
         context = tls.ssl_context("h2") if tls else None
         return partial(NativeServer, tls=context, arguments=arguments, reuse_port=reuse_port)
     credentials = grpc.alts_server_credentials() if alts else tls.grpc_credentials() if tls else None

@@ -33,6 +33,9 @@ UNSENT_BYTES = 256 * 1024
 LARGE = 1 << 20
 """Bytes of a message whose compression is left to a thread."""
 
+_UNARY = 0
+"""The kind of the event that is met by far the most, as a constant of this module."""
+
 Entries = tuple[tuple[str, str | bytes], ...]
 
 
@@ -102,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         for event in events:
-            if event[0] == 0:
+            if event[0] == _UNARY:
                 self._start_unary(*event[1:])
             else:
                 self._on_event(event)
@@ -112,6 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiters:
             self._wake()
         self._write(self._session.output())
+        if self._session.over:
+            self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._greeting is not None:
@@ -167,12 +172,8 @@ class Connection(asyncio.BufferedProtocol):
         elif kind == events.END:
             if requests := self._requests.get(event[1]):
                 requests.put(None)
-        elif kind == events.PONG:
-            if self._draining:
-                self._say_goodbye()
-        elif kind == events.OVER:
-            self._write(self._session.output())
-            self._transport.close()
+        elif kind == events.PONG and self._draining:
+            self._say_goodbye()
 
     def _start_unary(
         self,

@@ -20,7 +20,7 @@
 #define FIRST_ALLOCATION ((size_t)1 << 20) /* a length is only believed as the bytes come in */
 #define MAX_CONTINUATIONS 8
 
-enum { UNARY, STREAM, MESSAGE, END, CANCELLED, PONG, OVER };
+enum { UNARY, STREAM, MESSAGE, END, CANCELLED, PONG };
 
 static Nghttp2 lib;
 static nghttp2_session_callbacks *callbacks;
@@ -707,8 +707,6 @@ static PyObject *Session_receive(Session *self, PyObject *args) {
     PyBuffer_Release(&buffer);
     if (used < 0)
         return fail_nghttp2(used);
-    if (!lib.session_want_read(self->session) && tell(self, Py_BuildValue("(i)", OVER)) < 0)
-        return NULL;
     if (!PyList_GET_SIZE(self->events))
         return Py_NewRef(empty_tuple);
     PyObject *events = self->events;
@@ -887,8 +885,7 @@ PyMODINIT_FUNC PyInit__http2(void) {
         PyModule_AddObjectRef(result, "Session", (PyObject *)&SessionType) < 0 ||
         PyModule_AddIntMacro(result, UNARY) < 0 || PyModule_AddIntMacro(result, STREAM) < 0 ||
         PyModule_AddIntMacro(result, MESSAGE) < 0 || PyModule_AddIntMacro(result, END) < 0 ||
-        PyModule_AddIntMacro(result, CANCELLED) < 0 || PyModule_AddIntMacro(result, PONG) < 0 ||
-        PyModule_AddIntMacro(result, OVER) < 0) {
+        PyModule_AddIntMacro(result, CANCELLED) < 0 || PyModule_AddIntMacro(result, PONG) < 0) {
         Py_DECREF(result);
         return NULL;
     }
