@@ -16,8 +16,10 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from model_repo_sync.protos.mmesh import model_mesh_pb2 as mesh_pb
-from tests.support import model_config
+from tests.acceptance.conftest import Start
+from tests.support import certificates, model_config
 from tests.support.bridge_server import BridgeServer
+from tests.support.certificates import Authority, Identity
 from tests.support.model_config import Entry
 from tests.support.official_client import OfficialClient, export
 from tests.support.waiting import wait_for
@@ -209,6 +211,42 @@ def test_denials_are_counted_and_told_without_tokens(place: Place, client: Offic
     for token in (APP, OPS, OLD, "a-secret-of-nobody"):
         assert token not in history
         assert token not in place.server.log.read_text()
+
+
+def test_client_certificates_are_actors_and_have_scopes(
+    tmp_path: Path, place: Place, client: OfficialClient, start: Start
+) -> None:
+    """On a port that leaves inference to whoever has a certificate of the authority."""
+    authority = Authority()
+    issued, trainer, reader = (authority.issue(common_name=name) for name in (None, "trainer", "reader"))
+    config = certificates.ssl_config(
+        tmp_path / "ssl.config", key=issued.key, chain=issued.chain, roots=authority.pem, verify=True
+    )
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps({"identities": [{"subject": certificates.subject(trainer), "scopes": ["manage"]}]}))
+    server = start(
+        "--model_name=numbered",
+        f"--model_base_path={place.base_path}",
+        f"--ssl_config_file={config}",
+        f"--access_token_file={tokens}",
+        "--require_access=all:manage",
+    )
+    address = f"localhost:{server.ports['port']}"
+    text = model_config.text(Entry("numbered", place.base_path, "all {}"))
+
+    def ask(rpc: str, identity: Identity, **question: Any) -> Json:
+        pems = {"roots": authority.pem, "key": identity.key, "chain": identity.chain}
+        return client.ask(address, rpc, tls={name: pem.decode() for name, pem in pems.items()}, **question)
+
+    inputs = {"x": {"dtype": "float32", "values": [1.0]}}
+    assert "outputs" in ask("predict", reader, spec={"name": "numbered"}, inputs=inputs)
+    assert ask("reload", reader, config=text)["code"] == PERMISSION_DENIED
+    assert ask("reload", trainer, config=text)["status"] == [0, ""]
+    server.terminate()
+    command = [BRIDGE, "events", "--json", f"--state_dir={server.state_dir}"]
+    events = json.loads(subprocess.run(command, capture_output=True, timeout=60, check=True).stdout)["events"]
+    actors = {event["action"]: event["actor"] for event in events if event["source"] == "RPC"}
+    assert (actors["config applied"], actors["call denied"]) == tuple(map(certificates.subject, (trainer, reader)))
 
 
 @pytest.mark.parametrize(
