@@ -140,14 +140,18 @@ class Configurator:
             trial.cancel(error)
             raise
         trial.keep()
-        await self._apply_written()
+        await self.follow(labels_at_once=True)
 
-    async def _apply_written(self) -> None:
+    def alone(self) -> asyncio.Lock:
+        """Held while the configuration changes; whoever holds it keeps it as it is."""
+        return self._lock
+
+    async def follow(self, *, labels_at_once: bool = False) -> None:
         """What is wanted is in the database: it is applied, whenever that can be read again."""
         backoff = Backoff()
         while True:
             try:
-                return await self._apply_wanted(labels_at_once=True)
+                return await self._apply_wanted(labels_at_once=labels_at_once)
             except Unavailable as error:
                 logger.error("the new configuration waits for the database: %s", error.message)
                 await asyncio.sleep(backoff.pause())

@@ -148,12 +148,16 @@ class ControlPlane:
             self._drop(name)
 
     def rehearse(self, name: str, contents: Iterable[PinnedContent]) -> None:
-        """Load kept contents of a model beside what it serves, out of any request's reach. None of them ends that."""
-        self._managers[name].rehearse(self._directories(name, contents))
+        """Load kept contents of a model beside what it serves, out of any request's reach; nothing ends a rehearsal."""
+        self._manager(name).rehearse(self._directories(name, contents))
 
     def rehearsal(self, name: str) -> VersionStatus | None:
         """`ModelManager.rehearsal` of a model."""
         return self._managers[name].rehearsal()
+
+    def load_error(self, name: str, version: int) -> BridgeError | None:
+        """The error of the last failed try to load a version that is being loaded."""
+        return self._loader.last_error(name, version)
 
     def progress(self) -> asyncio.Event:
         """Set at the next change of a version's state, or after the next look at a base path."""
@@ -331,9 +335,7 @@ class ControlPlane:
         return [manager.route() for manager in self._managers.values()]
 
     def _adopt(self, name: str, record: Model | ModelSpec) -> None:
-        if name not in self._managers:
-            self._managers[name] = ModelManager(name, self, self._awaited(name), self._transition)
-        manager = self._managers[name]
+        manager = self._manager(name)
         manager.configured = True
         manager.set_logging(logging_route(record.logging))
         policy = from_json(record.policy)
@@ -357,8 +359,15 @@ class ControlPlane:
             held=held,
         )
         self._sources[name] = source
+        source.aspire_held()
         self._source_tasks[name] = asyncio.create_task(source.run(), name=f"source {name}")
         self._source_tasks[name].add_done_callback(self._finished)
+
+    def _manager(self, name: str) -> ModelManager:
+        if name not in self._managers:
+            self._managers[name] = ModelManager(name, self, self._awaited(name), self._transition)
+            self._managers[name].configured = False
+        return self._managers[name]
 
     def _held(self, record: Model | ModelSpec) -> dict[int, str] | None:
         """The versions that a rollback holds, with where their contents are kept."""

@@ -99,8 +99,13 @@ class ModelSource:
         newly = held is not None and held != self.held
         self.base_path, self.policy, self._rules, self.held = base_path, policy, rules, held
         if newly:
-            self._manager.aspire(self._held_directories())
+            self.aspire_held()
         self._kick.set()
+
+    def aspire_held(self) -> None:
+        """Serve at once what is held; the base path has no say in it."""
+        if self.held is not None:
+            self._manager.aspire(self._held_directories())
 
     def end_problems(self) -> None:
         """Nobody looks here any more."""
