@@ -73,6 +73,7 @@ class Alone:
         stage.parts.spawn(access.recorder.run(), "recorder")
         stage.parts.on_close(lambda: access.record_end(stage.cause()))
         stage.guard.start(stage.parts)
+        self.term.plane.publisher.subscribe(self.term.live.follow)
         await self.term.start(stage.parts)
 
     def admin(self) -> ASGIApp:

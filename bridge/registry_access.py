@@ -12,6 +12,7 @@ from bridge import __version__
 from bridge.errors import InvalidArgument
 from bridge.lifecycle.configurator import STARTER
 from bridge.lifecycle.integrity_operations import IntegrityOperations
+from bridge.lifecycle.heartbeat import Heartbeat
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.recorder import Recorder
 from bridge.parts import Parts
@@ -39,6 +40,7 @@ class RegistryAccess:
         self.thread = thread
         self.recorder = Recorder(thread.call)
         self.observations = Observations(registry, self.recorder)
+        self.heartbeat = Heartbeat(registry, thread, STARTER)
         self.served: dict[str, set[int]] = {}
         self.problem_paths: dict[str, list[str]] = {}
 
@@ -53,6 +55,8 @@ class RegistryAccess:
         thread = RegistryThread()
         parts.on_close_call(thread.close)
         access = cls(registry, thread)
+        await access.heartbeat.begin(replica_name(settings, state))
+        parts.spawn(access.heartbeat.run(), "heartbeat")
         if not registry.shared:
             await access.take_over()
         await thread.call(registry.append, ServerStarted(__version__, describe(settings)), STARTER)
@@ -70,6 +74,7 @@ class RegistryAccess:
 
     async def record_end(self, cause: str) -> None:
         """The last words in the history, if the database still listens."""
+        self.recorder.record(self.heartbeat.end)
         if not self.registry.shared:
             self.recorder.record(self.registry.end_of_process, STARTER)
         self.recorder.record(self.registry.append, ServerStopped(cause), STARTER)

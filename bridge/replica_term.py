@@ -128,6 +128,7 @@ class ReplicaTerm:
     def _publish(self, routes: Routes) -> None:
         self._view.publish(routes)
         self._writer.publish(routes)
+        self.term.live.follow(routes)
 
     def _is_up(self, instance: str) -> bool:
         controller = self.term.plane.fleet.controllers.get(instance)

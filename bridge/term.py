@@ -12,6 +12,7 @@ from bridge.inputs import Inputs
 from bridge.instances import EMBEDDED, Instances
 from bridge.lifecycle.configurator import Configurator
 from bridge.lifecycle.leases import permitted
+from bridge.lifecycle.live import LiveTracker
 from bridge.lifecycle.operations import Operations
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.modelmesh.operations import ModelMeshOperations
@@ -41,6 +42,7 @@ class Term:
         permission: Permission = permitted,
     ) -> None:
         self._access = access
+        self.live = LiveTracker(access.registry, access.recorder)
         self.plane = control.control_plane(metrics, permission)
         self.mesh = control.model_mesh(self.plane, mesh_metrics)
         if self.mesh is not None:
@@ -70,6 +72,7 @@ class Term:
 
         `parts` end it. Raises BridgeError.
         """
+        await self.live.learn(self._access.thread)
         if self.mesh is not None:
             await self.mesh.start(self.instances.cache_instances())
             parts.on_close(self.mesh.close)
