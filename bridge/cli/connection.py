@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from bridge.cli.admin import Admin
 from bridge.cli.http_admin import HttpAdmin
+from bridge.cli.integrity_admin import DatabaseIntegrity, HttpIntegrity, IntegrityAdmin
 from bridge.cli.login import Login
 from bridge.errors import FailedPrecondition
 from bridge.settings import Settings
@@ -53,6 +54,11 @@ _CONNECTION: Sequence[Callable[[Any], Any]] = (
 )
 
 
+def asking(function: F) -> F:
+    """Give a command the options to find the server."""
+    return _decorated(function, _CONNECTION)
+
+
 def reading(function: F) -> F:
     """Give a command the options to find the server, and --json."""
     return _decorated(function, (_JSON, *_CONNECTION))
@@ -68,21 +74,19 @@ def connect() -> Admin:
 
     Raises BridgeError.
     """
-    url = _value("admin_url")
-    if url:
-        return HttpAdmin(url, _login())
-    path = _value("state_dir") or Settings().state_dir
-    state = StateDir(path)
-    server = state.read_server()
-    if server is not None and "admin" in server.ports:
-        scheme = "https" if "admin" in server.secure else "http"
-        return HttpAdmin(f"{scheme}://127.0.0.1:{server.ports['admin']}", _login())
-    if state.is_live():
-        raise FailedPrecondition(
-            f"The server of state directory '{state.path}' has no admin port open: it starts just now, or was started "
-            "with --admin_port=0."
-        )
-    return _database(path)
+    url = _server_url()
+    return HttpAdmin(url, _login()) if url else _database()
+
+
+def integrity(*, here: bool = False) -> IntegrityAdmin:
+    """What is asked about the history: the database, if an option names it or its key or it has to be `here`; else the
+    running server, or the database where none lives.
+
+    An auditor verifies with a key and on a machine of his own, and trusts no server to do so. Raises BridgeError.
+    """
+    here = here or bool(_value("database_url") or _value("audit_key_file"))
+    url = _value("admin_url") or ("" if here else _server_url())
+    return HttpIntegrity(url, _login()) if url else DatabaseIntegrity(*_located())
 
 
 def wants_json() -> bool:
@@ -93,20 +97,57 @@ def reason() -> str:
     return str(_value("reason") or "")
 
 
+def _server_url() -> str:
+    """The admin API that the options name, or that of the state directory; empty where no server lives.
+
+    Raises FailedPrecondition for a server without an admin port.
+    """
+    if url := _value("admin_url"):
+        return str(url)
+    state = StateDir(_state_dir())
+    server = state.read_server()
+    if server is not None and "admin" in server.ports:
+        scheme = "https" if "admin" in server.secure else "http"
+        return f"{scheme}://127.0.0.1:{server.ports['admin']}"
+    if state.is_live():
+        raise FailedPrecondition(
+            f"The server of state directory '{state.path}' has no admin port open: it starts just now, or was started "
+            "with --admin_port=0."
+        )
+    return ""
+
+
+def _state_dir() -> str:
+    return str(_value("state_dir") or Settings().state_dir)
+
+
 def _login() -> Login:
     names = ("admin_token_file", "admin_ca_file", "admin_cert_file", "admin_key_file")
     return Login(*(_value(name) or "" for name in names))
 
 
-def _database(state_dir: str) -> Admin:
+def _database() -> Admin:
     # The registry is imported only where no server lives: that takes longer than asking one.
     from bridge.cli.database_admin import DatabaseAdmin
-    from bridge.cli.db import Location, read_key
+    from bridge.cli.db import Location
+
+    return DatabaseAdmin(Location(_value("database_url") or "", _state_dir()), _key())
+
+
+def _located() -> tuple[str, bytes | None]:
+    """URL and audit key of the database. Raises FailedPrecondition if it is not there."""
+    from bridge.cli.db import Location
+
+    location = Location(_value("database_url") or "", _state_dir())
+    location.require()
+    return location.url, _key()
+
+
+def _key() -> bytes | None:
+    from bridge.cli.db import read_key
 
     key_file = _value("audit_key_file")
-    return DatabaseAdmin(
-        Location(_value("database_url") or "", state_dir), read_key(Path(key_file) if key_file else None)
-    )
+    return read_key(Path(key_file) if key_file else None)
 
 
 def _value(name: str) -> Any:

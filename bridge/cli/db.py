@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from bridge import moments
 from bridge.cli.groups import SentenceGroup
+from bridge.cli.progress import Progress
 from bridge.errors import FailedPrecondition
 from bridge.registry import schema
-from bridge.registry.database import sqlite_url
+from bridge.registry.database import sqlite_path, sqlite_url
+from bridge.registry.integrity import Integrity
 from bridge.registry.records import Actor
+from bridge.registry.restoring import Restore
 from bridge.settings import Settings
 from bridge.state_dir import StateDir
 
@@ -102,10 +108,78 @@ def downgrade(location: Location, revision: str, destroy_history: bool, audit_ke
 
 @db.command()
 @click.argument("target", required=False, type=click.Path(path_type=Path))
+@click.option("--portable", is_flag=True, help="JSON lines, which go into SQLite and PostgreSQL alike.")
 @click.pass_obj
-def backup(location: Location, target: Path | None) -> None:
-    """Copy a SQLite database, also one in use, to TARGET or beside itself, and print the copy's path."""
-    click.echo(schema.backup(location.url, target))
+def backup(location: Location, target: Path | None, portable: bool) -> None:
+    """Copy the database, also one in use, to the file TARGET, and print its path.
+
+    SQLite gives a SQLite file, by default beside it; PostgreSQL, or --portable, gives JSON lines, by default in the
+    working directory.
+    """
+    location.require()
+    if sqlite_path(location.url) is not None and not portable:
+        click.echo(schema.backup(location.url, target))
+        return
+    integrity = Integrity(location.url)
+    at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    click.echo(integrity.dump(target or Path(f"bridge-{integrity.anchor().deployment}-{at}.jsonl")))
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--destroy-history", is_flag=True, help="Go on although the database has events that FILE has not.")
+@click.option("--reason", default="", help="Why, for the history.")
+@audit_key_option
+@click.pass_obj
+def restore(location: Location, file: Path, destroy_history: bool, reason: str, audit_key_file: Path | None) -> None:
+    """Put the database back from the backup FILE, while no bridge uses it.
+
+    All of it or nothing. A SQLite file that is replaced stays beside the new one. A new epoch of the history begins,
+    and its first event names the anchor that it goes on from.
+    """
+    progress = Progress("rows restored")
+    work = Restore(
+        file, Actor(ACTOR.name, ACTOR.source, reason), read_key(audit_key_file), destroy_history, progress=progress.of
+    )
+    with location.exclusive():
+        try:
+            restored = work.run(location.url)
+        finally:
+            progress.end()
+    click.echo(
+        f"Restored up to event #{restored.continues.seq} of {moments.describe(restored.continues.at)}; epoch "
+        f"{restored.epoch} begins after it."
+    )
+    if restored.moved_to:
+        click.echo(f"The database that was there is kept as {restored.moved_to}.")
+
+
+@db.command()
+@click.option("--before", required=True, help="Archive events before this time: ISO 8601, UTC unless it has an offset.")
+@click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="File to make.")
+@click.option("--reason", default="", help="Why, for the history.")
+@audit_key_option
+@click.pass_obj
+def archive(location: Location, before: str, target: Path, reason: str, audit_key_file: Path | None) -> None:
+    """Move old events to a file, which may be asked and verified later, also while bridges use the database.
+
+    The chain goes on from the last of them. What later times are asked for stays in the database.
+    """
+    location.require()
+    at = moments.parse(before, time.time_ns() // 1000)
+    integrity = Integrity(location.url, read_key(audit_key_file))
+    progress = Progress("events archived")
+    try:
+        outcome = integrity.archive(at, target, Actor(ACTOR.name, ACTOR.source, reason), progress.of)
+    finally:
+        progress.end()
+    if not outcome.file:
+        click.echo("There is no event before that time to archive.")
+        return
+    click.echo(
+        f"Events #{outcome.first} to #{outcome.last} are in {outcome.file}; {outcome.kept} of all that are archived "
+        "stay in the database too."
+    )
 
 
 def tell(found: schema.SchemaStatus, as_json: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -88,24 +89,34 @@ class HttpAdmin:
         query: Mapping[str, Any],
         body: JsonObject | None = None,
         headers: Mapping[str, bytes] | None = None,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> dict[str, Any]:
-        target = f"{self._prefix}/api/v1/{resource}" + (f"?{urlencode(query)}" if query else "")
-        data = None if body is None else json.dumps(body).encode()
-        connection = self._connection()
-        try:
-            connection.request(method, target, data, {**self._login, **(headers or {})})
-            response = connection.getresponse()
-            status, answer = response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(f"The admin API {self._url} does not answer: {_cause(error)}.") from error
-        finally:
-            connection.close()
+        with closing(self._connection(timeout)) as connection:
+            try:
+                response = self._send(connection, method, resource, query, body, headers)
+                status, answer = response.status, response.read()
+            except (OSError, http.client.HTTPException) as error:
+                raise Unavailable(f"The admin API {self._url} does not answer: {_cause(error)}.") from error
         return self._answer(status, answer)
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        resource: str,
+        query: Mapping[str, Any],
+        body: JsonObject | None = None,
+        headers: Mapping[str, bytes] | None = None,
+    ) -> http.client.HTTPResponse:
+        target = f"{self._prefix}/api/v1/{resource}" + (f"?{urlencode(query)}" if query else "")
+        data = None if body is None else json.dumps(body).encode()
+        connection.request(method, target, data, {**self._login, **(headers or {})})
+        return connection.getresponse()
+
+    def _connection(self, timeout: float = TIMEOUT_SECONDS) -> http.client.HTTPConnection:
         if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_SECONDS, context=self._tls)
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
 
     def _answer(self, status: int, answer: bytes) -> dict[str, Any]:
         try:

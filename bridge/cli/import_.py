@@ -12,9 +12,10 @@ import click
 
 from bridge.cli.db import Location, audit_key_option, read_key
 from bridge.cli.groups import SentenceGroup
+from bridge.cli.progress import Progress
 from bridge.errors import InvalidArgument
 from bridge.modelmesh import etcd_dump
-from bridge.registry import schema
+from bridge.registry import importing, schema
 from bridge.registry.imports import ImportOutcome
 from bridge.registry.records import Actor
 from bridge.registry.registry import Registry
@@ -61,6 +62,36 @@ def modelmesh(location: Location, file: Path, reason: str, as_json: bool, audit_
             actor = Actor(getpass.getuser(), "CLI", reason or f"import of {file.name}")
             outcome = registry.import_all(dump.models, dump.vmodels, actor)
     _tell_json(outcome, dump.other_keys) if as_json else _tell(outcome, dump.other_keys)
+
+
+@import_.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--reason", default="", help="Why, for the history.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@audit_key_option
+@click.pass_obj
+def events(
+    location: Location, files: tuple[Path, ...], reason: str, as_json: bool, audit_key_file: Path | None
+) -> None:
+    """Make a new database and fill its history from FILES: archives and exports that follow one another.
+
+    The chain is checked; all of it is taken or nothing. The first file has to begin with the first event.
+    """
+    key = read_key(audit_key_file)
+    progress = Progress("events imported")
+    with location.exclusive():
+        actor = Actor(getpass.getuser(), "CLI", reason or f"import of {len(files)} files")
+        try:
+            imported = importing.import_events(location.url, files, actor, key, progress=progress.of)
+        finally:
+            progress.end()
+    if as_json:
+        click.echo(json.dumps(asdict(imported)))
+        return
+    click.echo(
+        f"{imported.continues.seq} events of deployment {imported.continues.deployment} are imported; epoch "
+        f"{imported.epoch} begins after them."
+    )
 
 
 def _tell_json(outcome: ImportOutcome, others: tuple[str, ...]) -> None:

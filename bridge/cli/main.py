@@ -12,12 +12,14 @@ from bridge.cli.groups import SentenceGroup
 COMMANDS = {
     "db": "bridge.cli.db:db",
     "events": "bridge.cli.events:events",
+    "export": "bridge.cli.export:export",
     "import": "bridge.cli.import_:import_",
     "instances": "bridge.cli.instances:instances",
     "labels": "bridge.cli.labels:labels",
     "models": "bridge.cli.models:models",
     "runtime": "bridge.cli.runtime:runtime",
     "serve": "bridge.cli.serve:serve",
+    "verify": "bridge.cli.verify:verify",
     "versions": "bridge.cli.versions:versions",
     "vmodels": "bridge.cli.vmodels:vmodels",
 }
