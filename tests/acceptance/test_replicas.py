@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridge.registry.registry import Registry
 from tests.acceptance.conftest import Start, triton_flags
+from tests.support import model_config
 from tests.support.bridge_server import BridgeServer
+from tests.support.change_stream import ChangeStream
+from tests.support.model_config import Entry
 from tests.support.official_client import OfficialClient, export
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.tritonserver import TritonServer, backend_directory
@@ -68,7 +74,9 @@ def test_both_serve_and_changes_reach_both(
         assert right.change("PUT", "/api/v1/policy?model=numbered", specific).json == {"changed": True}
         left.wait_for_states("numbered", {2: "AVAILABLE", 1: "AVAILABLE"})
         wait_for(lambda: right.states("numbered") == {2: "AVAILABLE", 1: "AVAILABLE"}, 2, "the other one knows")
-        assert right.change("PUT", "/api/v1/label?model=numbered&label=stable", {"version": 1}).json == {"changed": True}
+        assert right.change("PUT", "/api/v1/label?model=numbered&label=stable", {"version": 1}).json == {
+            "changed": True
+        }
         assert client.predict(right.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 1
         left.signal(signal.SIGSTOP)
         left.signal(signal.SIGCONT)
@@ -76,3 +84,133 @@ def test_both_serve_and_changes_reach_both(
     assert second.clean, second.tally
     right.terminate()
     assert left.terminate() == 0
+
+
+def test_a_rollover_every_second_while_one_is_stopped_now_and_then(
+    pair: list[BridgeServer], client: OfficialClient, tmp_path: Path
+) -> None:
+    _roll_over(pair, client, tmp_path, 8)
+
+
+@pytest.mark.slow
+def test_a_rollover_every_second_for_five_minutes(
+    pair: list[BridgeServer], client: OfficialClient, tmp_path: Path
+) -> None:
+    _roll_over(pair, client, tmp_path, 300)
+
+
+def _roll_over(pair: list[BridgeServer], client: OfficialClient, tmp_path: Path, seconds: int) -> None:
+    """Every second a new version; every third second a replica is stopped for one, the leader and the other in turn."""
+    with (
+        client.loop(pair[0].grpc, name="numbered") as first,
+        client.loop(pair[1].grpc, name="numbered") as second,
+    ):
+        for version in range(2, seconds + 2):
+            began = time.monotonic()
+            stopped = pair[version // 3 % 2] if version % 3 == 0 else None
+            if stopped is not None:
+                stopped.signal(signal.SIGSTOP)
+            export(tmp_path / "numbered", version)
+            if version > 6:
+                shutil.rmtree(tmp_path / "numbered" / str(version - 5))
+            time.sleep(max(0.0, began + 1 - time.monotonic()))
+            if stopped is not None:
+                stopped.signal(signal.SIGCONT)
+        for loop in (first, second):
+            loop.wait_for_version(seconds + 1)
+    for loop in (first, second):
+        assert loop.clean, loop.tally
+        assert loop.tally["versions"] == sorted(loop.tally["versions"])
+    for server in pair:
+        server.wait_for_states("numbered", {**_ended(server, seconds + 1), seconds + 1: "AVAILABLE"}, 30)
+
+
+def _ended(server: BridgeServer, newest: int) -> dict[int, str]:
+    return {version: "END" for version in server.states("numbered") if version != newest}
+
+
+def test_kills_lose_no_change_and_invent_none(
+    postgres: PostgresServer, triton: TritonServer, start: Start, tmp_path: Path, client: OfficialClient, url: str
+) -> None:
+    export(tmp_path / "numbered", 1)
+    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2"]
+    flags += triton_flags(triton, tmp_path / "repository")
+    left, right = (start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right"))
+    asked = [left, right]
+    with (
+        client.loop(right.grpc, name="numbered") as loop,
+        ChangeStream("numbered", lambda: [server.admin for server in asked]) as changes,
+    ):
+        changes.wait_for_changes(20)
+        asked.remove(left)
+        left.kill()
+        handover = changes.wait_for_changes(20)
+        assert handover < 10
+        assert leader(url) == "right"
+        loop.wait_for_answers(20)
+        left.start()
+        asked.append(left)
+        changes.wait_for_changes(20)
+        asked.remove(left)
+        left.kill()
+        changes.wait_for_changes(20)
+        left.start()
+        asked.append(left)
+        postgres.kill()
+        loop.wait_for_answers(100)
+        postgres.start()
+        changes.wait_for_changes(20, 30)
+        loop.wait_for_answers(20)
+    assert loop.clean, loop.tally
+    assert all(sentence for sentence in changes.refused.values())
+    registry = Registry.open(url)
+    try:
+        assert registry.verify_chain() is None
+        events = [
+            {"action": event.action, "after": event.after}
+            for event in registry.events(subject="model:numbered", limit=100_000)
+        ]
+        changes.check(events, registry.model("numbered").policy)
+    finally:
+        registry.close()
+    assert {left.terminate(), right.terminate()} == {0}
+
+
+def test_each_change_of_two_different_files_holds_once(
+    start: Start, tmp_path: Path, triton: TritonServer, url: str, client: OfficialClient
+) -> None:
+    export(tmp_path / "numbered", 1)
+    export(tmp_path / "numbered", 2)
+    files = {name: tmp_path / f"{name}.config" for name in ("left", "right")}
+
+    def write(name: str, version: int, label: str) -> None:
+        policy = f"specific {{ versions: {version} }}"
+        model_config.write(files[name], Entry("numbered", tmp_path / "numbered", policy, {label: version}))
+
+    write("left", 1, "of_left")
+    write("right", 2, "of_right")
+    flags = [f"--database_url={url}", "--migrate", "--model_config_file_poll_wait_seconds=1"]
+    flags += triton_flags(triton, tmp_path / "repository")
+    servers = {
+        name: start(*flags, f"--replica_name={name}", f"--model_config_file={path}", name=name)
+        for name, path in files.items()
+    }
+    for server in servers.values():
+        wait_for(lambda server=server: server.states("numbered").get(2) == "AVAILABLE", 20, "the second file holds")
+    write("left", 1, "newer_of_left")
+    for server in servers.values():
+        wait_for(lambda server=server: server.states("numbered").get(1) == "AVAILABLE", 20, "then the first again")
+    servers["left"].kill()
+    servers["left"].start()
+    time.sleep(2.5)
+    assert client.predict(servers["right"].grpc, [1.0], name="numbered", label="newer_of_left")["spec"]["version"] == 1
+    applied = [event["after"]["models"]["numbered"]["labels"] for event in _applied(url)]
+    assert applied == [{"of_left": 1}, {"of_right": 2}, {"newer_of_left": 1}]
+
+
+def _applied(url: str) -> list[dict[str, Any]]:
+    registry = Registry.open(url)
+    try:
+        return [{"after": event.after} for event in registry.events(action="config applied", limit=1000)]
+    finally:
+        registry.close()
