@@ -7,12 +7,10 @@ from pathlib import Path
 
 from prometheus_client.registry import Collector
 
-from bridge.clock import SystemClock
 from bridge.executors import Executors
 from bridge.inputs import Inputs
 from bridge.instances import runner_options
 from bridge.lifecycle import source_config, transition
-from bridge.lifecycle.content_watch import ContentWatch
 from bridge.lifecycle.contents import Contents
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.copies import WarmUp, no_warm_up
@@ -29,17 +27,15 @@ from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.placement.settings import PlacementSettings
 from bridge.registry_access import RegistryAccess
 from bridge.request_parts import Meters
+from bridge.rollback_parts import RollbackParts
 from bridge.serving.control import RoutesView
 from bridge.state_dir import StateDir
 from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.state import StateCollector
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.triton.instance import Permission
-from model_repo_sync.content import ContentReader
-from model_repo_sync.kept import KeptContents
 from model_repo_sync.source_cache import SourceCache
 from model_repo_sync.storage import Storage, StorageOptions
-from model_repo_sync.transfer import TransferMode
 
 
 class ControlParts:
@@ -53,13 +49,18 @@ class ControlParts:
         self.executors = executors
         self._deployment = access.registry.deployment_id
 
-    def control_plane(self, metrics: ServingMetrics, permission: Permission = permitted) -> ControlPlane:
+    def downloads(self) -> Downloads:
+        """Versions that lie in object stores."""
+        return Downloads(SourceCache(self._beside_repository("sources")), self.executors.stores)
+
+    def control_plane(
+        self, metrics: ServingMetrics, downloads: Downloads, contents: Contents, permission: Permission = permitted
+    ) -> ControlPlane:
         """The control plane, which knows what an earlier process left. `metrics` hear of loads.
 
         `permission` returns while this process may decide.
         """
         access = self._access
-        downloads = Downloads(SourceCache(self._beside_repository("sources")), self.executors.stores)
         plane = ControlPlane(
             self._deployment,
             Fleet(),
@@ -73,28 +74,15 @@ class ControlParts:
         )
         plane.expect(access.served)
         plane.know_problems(access.problem_paths)
-        contents = self.contents()
         contents.keep_if(plane.needs)
         plane.keep(contents)
         plane.remember_by(ServedBefore(access.registry, access.thread, plane.fleet.stored).versions)
         return plane
 
-    def contents(self) -> Contents:
-        """Who knows what was loaded, and keeps it for rollbacks."""
-        access, executors, reader = self._access, self.executors, ContentReader()
-        kept = KeptContents(self._beside_repository("kept"), TransferMode(self._settings.model_transfer))
-        watch = ContentWatch(access.registry, access.recorder, reader, executors.scans, executors.contents)
-        return Contents(
-            access.registry,
-            access.thread,
-            access.recorder,
-            kept,
-            watch,
-            reader,
-            executors.contents,
-            SystemClock(),
-            count=self._settings.rollback_keep,
-        )
+    def rollback_parts(self, downloads: Downloads) -> RollbackParts:
+        """Who knows what was loaded, and keeps it beside the model repository."""
+        directory = self._beside_repository("kept")
+        return RollbackParts(self._settings, self._access, self.executors, downloads, directory)
 
     def warm_up(self, metrics: ServingMetrics) -> WarmUp:
         """What is done to a copy between its load and its first request."""

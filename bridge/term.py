@@ -43,7 +43,9 @@ class Term:
     ) -> None:
         self._access = access
         self.live = LiveTracker(access.registry, access.recorder)
-        self.plane = control.control_plane(metrics, permission)
+        downloads = control.downloads()
+        self._rollback_parts = control.rollback_parts(downloads)
+        self.plane = control.control_plane(metrics, downloads, self._rollback_parts.contents, permission)
         self.mesh = control.model_mesh(self.plane, mesh_metrics)
         if self.mesh is not None:
             self.plane.host(self.mesh)
@@ -83,7 +85,9 @@ class Term:
 
     def operations(self) -> Operations:
         """What an operator may ask and change."""
-        return Operations(self._access.registry, self._access.thread, self.plane)
+        manager = self.mesh.manager if self.mesh is not None else None
+        rollback = self._rollback_parts.rollback(self.plane, self.configurator, manager)
+        return Operations(self._access.registry, self._access.thread, self.plane, rollback)
 
     def modelmesh_operations(self) -> ModelMeshOperations:
         """What an operator may ask and change of registered models and vmodels."""

@@ -24,6 +24,7 @@ from bridge.console.answers import error_response, json_response
 from bridge.console.health import Readiness
 from bridge.console.hosts import LocalHosts
 from bridge.console.integrity_api import IntegrityApi
+from bridge.console.rollback_api import RollbackApi
 from bridge.errors import BridgeError, Code, InvalidArgument
 from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.operations import Operations
@@ -98,6 +99,16 @@ def _resources(operations: Operations) -> list[Route]:
         Route("/api/v1/events", _answering(api.events)),
         Route("/api/v1/policy", _answering(api.set_policy), methods=["PUT"]),
         Route("/api/v1/label", _answering(api.change_label), methods=["PUT", "DELETE"]),
+        *_rollback(operations),
+    ]
+
+
+def _rollback(operations: Operations) -> list[Route]:
+    api = RollbackApi(operations)
+    return [
+        Route("/api/v1/rollback", _answering(api.plan)),
+        Route("/api/v1/rollback", _answering(api.run), methods=["POST"]),
+        Route("/api/v1/pin", _answering(api.unpin), methods=["DELETE"]),
     ]
 
 

@@ -160,7 +160,8 @@ def _content(registry: Registry, state: SubjectState, model: str, version: int) 
         newest_first=False,
     )
     later = (event.after for event in registry.history(query) if event.after["version"] == version)
-    return replace(content, fingerprint=next(later, {}).get("fingerprint", ""))
+    found = next(later, None)
+    return replace(content, fingerprint=found["fingerprint"]) if found is not None else content
 
 
 def _last(registry: Registry, subject: str, action: str) -> EventRecord | None:

@@ -53,16 +53,14 @@ class LabelRollbacks:
 
     async def _refusal(self, model: str, present: Model | None, label: str, earlier: EarlierLabel) -> str:
         if present is None:
-            return (
-                f"Label '{label}' cannot be put back: model '{model}' is not configured; roll back model:{model} first."
-            )
+            return f"Label '{label}' cannot be put back: model '{model}' is not configured any more."
         if earlier.version is None:
             return ""
         status = self._plane.statuses(model).get(earlier.version)
         if status is None or status.state is not VersionState.AVAILABLE:
             return (
-                f"Label '{label}' cannot be put back: version {earlier.version} of model '{model}', which it meant, does "
-                f"not serve; a rollback of model:{model} brings versions back."
+                f"Label '{label}' cannot be put back: version {earlier.version} of model '{model}', which it meant, "
+                f"does not serve; a rollback of model:{model} brings versions back."
             )
         return await self._other_content(model, label, earlier)
 
@@ -72,8 +70,8 @@ class LabelRollbacks:
         if earlier.fingerprint in ("", now):
             return ""
         return (
-            f"Label '{label}' cannot be put back: version {earlier.version} of model '{model}' serves other content now "
-            "than it did then."
+            f"Label '{label}' cannot be put back: version {earlier.version} of model '{model}' serves other content "
+            "now than it did then."
         )
 
 

@@ -57,8 +57,8 @@ class ModelRollbacks:
         changes = (
             *difference("versions", serving, [item.version for item in earlier.contents]),
             *_changes(model, spec),
+            *difference("pin", _pinned(model), _described(earlier.contents)),
         )
-        changes += difference("pin", _pinned(model), _described(earlier.contents))
         refusal = next((item.problem for item in checks if item.problem), "") or await self._conflict(name, checks)
         plan = RollbackPlan(model_subject(name), earlier.seq, earlier.at, changes, checks, refusal)
         wanted = ModelRollback(
@@ -133,7 +133,7 @@ class ModelRollbacks:
         for version in await self._thread.call(self._registry.versions, name):
             for check in checks:
                 serves = version.version == check.version and version.state == VersionState.AVAILABLE
-                if serves and version.fingerprint != check.fingerprint:
+                if serves and version.fingerprint not in ("", check.fingerprint):
                     return (
                         f"Version {version.version} of model '{name}' cannot be put back: it serves other content now, "
                         "and one number cannot serve both."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bridge.errors import Code, InvalidArgument
+from bridge.errors import Code, FailedPrecondition, InvalidArgument
 from bridge.lifecycle.configuration import label_refused
 from bridge.registry.records import Actor, Copy, EventRecord, Instance, Model, Problem, Version
 from bridge.registry.registry import Registry
@@ -16,13 +16,18 @@ from model_repo_sync.policy import from_json
 
 if TYPE_CHECKING:
     from bridge.lifecycle.control_plane import ControlPlane
+    from bridge.lifecycle.rollback import Rollback
+    from bridge.lifecycle.rollback_plan import RollbackPlan
 
 LARGEST_VERSION = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """A model as it is wanted, with the versions that serve now and what is wrong with its source."""
+    """A model as it is wanted, with the versions that serve now and what is wrong with its source.
+
+    `pinned` are the versions that a rollback holds it at, whatever the policy says; None for no rollback.
+    """
 
     name: str
     owner: str
@@ -32,6 +37,7 @@ class ModelView:
     labels: Mapping[str, int]
     available: tuple[int, ...]
     problems: tuple[str, ...]
+    pinned: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +87,17 @@ class Operations:
     Without one (no server lives) changes wait in the registry for the next start. Raises BridgeError.
     """
 
-    def __init__(self, registry: Registry, thread: RegistryThread, plane: ControlPlane | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        thread: RegistryThread,
+        plane: ControlPlane | None = None,
+        rollback: Rollback | None = None,
+    ) -> None:
         self._registry = registry
         self._thread = thread
         self._plane = plane
+        self._rollback = rollback
 
     async def models(self, name: str | None = None) -> list[ModelView]:
         """All models by name, or the one called `name`. Raises NotFound."""
@@ -150,6 +163,23 @@ class Operations:
         """Requests do not find the version by this label any more. Raises NotFound for the model or the label."""
         return await self._after(await self._thread.call(self._registry.remove_label, model, label, actor))
 
+    async def unpin(self, model: str, actor: Actor) -> bool:
+        """Let a model that a rollback holds follow its policy again; whether it was held. Raises NotFound."""
+        return await self._after(await self._thread.call(self._registry.unpin, model, actor))
+
+    async def rollback_plan(self, subject: str, to: str = "") -> RollbackPlan:
+        """`Rollback.plan`. Raises FailedPrecondition where no server lives."""
+        return await self._rollbacks().plan(subject, to)
+
+    async def roll_back(self, subject: str, to: str, actor: Actor) -> RollbackPlan:
+        """`Rollback.run`. Raises FailedPrecondition where no server lives."""
+        return await self._rollbacks().run(subject, to, actor)
+
+    def _rollbacks(self) -> Rollback:
+        if self._rollback is None:
+            raise FailedPrecondition("A rollback loads and checks before it moves anything, so a server has to run.")
+        return self._rollback
+
     async def _records(self, name: str | None) -> tuple[Model, ...]:
         if name is None:
             return await self._thread.call(self._registry.models)
@@ -181,6 +211,7 @@ def _model(record: Model, versions: tuple[Version, ...], problems: tuple[Problem
             item.version for item in versions if item.model == record.name and item.state == VersionState.AVAILABLE
         ),
         problems=tuple(item.sentence for item in problems if item.subject == f"model:{record.name}"),
+        pinned=record.pin.versions if record.pin is not None else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Puts back what a model, a label or a vmodel resolved to: `plan` tells what that takes, `run` does it or changes nothing."""
+"""Puts back what a model, a label or a vmodel resolved to: `plan` tells what that takes, `run` does all or nothing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from functools import partial
 from bridge import moments
 from bridge.clock import Clock
 from bridge.errors import FailedPrecondition, InvalidArgument
+from bridge.lifecycle.recorder import Recorder
 from bridge.lifecycle.rollback_plan import Prepared, RollbackKind, RollbackPlan
 from bridge.registry.records import Actor
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
 
 logger = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 5.0
 
 
 class Rollback:
@@ -28,12 +31,14 @@ class Rollback:
         self,
         registry: Registry,
         thread: RegistryThread,
+        recorder: Recorder,
         kinds: Mapping[str, RollbackKind],
         alone: Callable[[], AbstractAsyncContextManager[object]],
         clock: Clock,
     ) -> None:
         self._registry = registry
         self._thread = thread
+        self._recorder = recorder
         self._kinds = kinds
         self._alone = alone
         self._clock = clock
@@ -58,6 +63,8 @@ class Rollback:
             return plan
 
     async def _prepare(self, text: str, to: str) -> Prepared:
+        # What was seen just now belongs to the state of now.
+        await self._recorder.flush(FLUSH_SECONDS)
         subject = await self._thread.call(self._registry.find_subject, text)
         kind, _, name = subject.partition(":")
         if kind not in self._kinds:
