@@ -74,6 +74,7 @@ def runner_options(settings: Settings, bundle: SessionBundle) -> RunnerOptions:
         session=bundle.session_config.SerializeToString(),
         batching=Batching(bundle.batching, bundle.per_model_batching) if bundle.batching is not None else None,
         op_libraries=tuple(path for path in settings.op_libraries.split(",") if path),
+        processes=settings.runner_processes,
     )
 
 

@@ -206,6 +206,12 @@ class Settings:
     mixed_precision: str = setting("", "bfloat16 lets TensorFlow compute in it where that is safe")
     runner_threads: int = setting(4, "requests that one version may run at the same time when its runs are slow")
     runner_queue_size: int = setting(1000, "requests that may wait for one version; more are refused with UNAVAILABLE")
+    runner_processes: str = setting(
+        "per-version",
+        "where SavedModels run: each version in a process of its own, or all of a Triton's device in one, which takes "
+        "less memory per version and ends all of them when it dies",
+        choices=("per-version", "per-device"),
+    )
 
     recovery_wait_ms: int = setting(5000, "how long a request waits for a version that lost its copies")
     request_timeout_seconds: int = setting(3600, "deadline of a call to Triton whose client set none")

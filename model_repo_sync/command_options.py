@@ -11,7 +11,7 @@ from model_repo_sync import device, names
 from model_repo_sync.batching import Batching
 from model_repo_sync.config_files import read_text_proto
 from model_repo_sync.protos.tensorflow_serving.session_bundle_config_pb2 import BatchingParameters
-from model_repo_sync.triton_config import RunnerOptions
+from model_repo_sync.triton_config import PROCESSES, RunnerOptions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -95,6 +95,14 @@ _RUNNER = (
         help="Requests that may wait for one model.",
     ),
     click.option(
+        "--runner_processes",
+        "processes",
+        default=RunnerOptions().processes,
+        show_default=True,
+        type=click.Choice(PROCESSES),
+        help="A process for each version, or one for all of a device.",
+    ),
+    click.option(
         "--batching_parameters_file",
         "batching",
         default="",
@@ -119,7 +127,13 @@ def runner(command: _F) -> _F:
 
 
 def runner_options(
-    place: device.Device, fraction: float, threads: int, queue_size: int, batching: str, op_libraries: tuple[str, ...]
+    place: device.Device,
+    fraction: float,
+    threads: int,
+    queue_size: int,
+    processes: str,
+    batching: str,
+    op_libraries: tuple[str, ...],
 ) -> RunnerOptions:
     """The runner's options from those of the command line. Raises ConfigFileError."""
     return RunnerOptions(
@@ -129,4 +143,5 @@ def runner_options(
         gpu_memory_fraction=fraction,
         batching=Batching(read_text_proto(batching, BatchingParameters)) if batching else None,
         op_libraries=op_libraries,
+        processes=processes,
     )

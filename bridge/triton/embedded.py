@@ -295,7 +295,7 @@ class EmbeddedTriton:
         """Remove what a Triton of this state directory left that did not end in order."""
         killed = orphans.kill(self.shared_memory_prefix)
         if killed:
-            logger.warning("Killed stub processes %s, which had outlived their Triton.", killed)
+            logger.warning("Killed runner processes %s, which had outlived their Triton.", killed)
         removed = shared_memory_files.remove(self.shared_memory_prefix)
         if removed:
             logger.info("Removed %d shared-memory files that a killed Triton had left.", len(removed))

@@ -1,6 +1,6 @@
-"""Stubs of a dead Triton that still run.
+"""Runners of a dead Triton that still run: stubs, and engine processes.
 
-Stubs watch their parent and end about 2 s after it, all but one that is stopped or stuck in a call that never returns.
+Both watch their Triton and end by 2 s after it, all but one that is stopped or stuck in a call that never returns.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 STUB = "triton_python_backend_stub"
+ENGINE = "engine.py"
 PROCESSES = Path("/proc")
 
 
 def kill(shared_memory_prefix: str) -> list[int]:
-    """SIGKILL every stub whose shared memory has this prefix; returns their process numbers.
+    """SIGKILL every runner whose shared memory has this prefix; returns their process numbers.
 
     The prefix belongs to one state directory, and the caller holds that directory's lock and runs no Triton.
     """
     killed = []
     for process in PROCESSES.glob("[0-9]*"):
-        if _is_stub(process, shared_memory_prefix) and _killed(int(process.name)):
+        if _is_runner(process, shared_memory_prefix) and _killed(int(process.name)):
             killed.append(int(process.name))
     return sorted(killed)
 
 
-def _is_stub(process: Path, shared_memory_prefix: str) -> bool:
+def _is_runner(process: Path, shared_memory_prefix: str) -> bool:
     try:
         program, *arguments = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
         return False
-    return os.path.basename(program) == STUB and any(word.startswith(shared_memory_prefix) for word in arguments)
+    is_runner = os.path.basename(program) == STUB or any(os.path.basename(word) == ENGINE for word in arguments)
+    return is_runner and any(word.startswith(shared_memory_prefix) for word in arguments)
 
 
 def _killed(pid: int) -> bool:
@@ -42,6 +44,6 @@ def _killed(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        logger.warning("Stub process %d of a dead Triton belongs to another user and stays.", pid)
+        logger.warning("Process %d of a dead Triton belongs to another user and stays.", pid)
         return False
     return True

@@ -1,4 +1,4 @@
-"""Stubs that outlive their Triton."""
+"""Runners that outlive their Triton."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def processes(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Sleeping processes under the names and arguments that stubs, and others, have."""
     lines = {
         "orphan": [str(tmp_path / orphans.STUB), "model.py", "bridge_test1_ab12", "1048576"],
+        "engine": ["python3", f"/a/runner/{orphans.ENGINE}", "name", "1", "cpu", "bridge_test1_ab13"],
+        "engine of another bridge": ["python3", f"/a/runner/{orphans.ENGINE}", "name", "1", "cpu", "bridge_test2_ab"],
         "of another bridge": [str(tmp_path / orphans.STUB), "model.py", "bridge_test2_ab12", "1048576"],
         "no stub": ["less", "bridge_test1_ab12"],
     }
@@ -39,9 +41,9 @@ def processes(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
             process.kill()
 
 
-def test_only_stubs_with_the_prefix_are_killed(processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    orphan = processes.pop("orphan")
-    assert orphans.kill("bridge_test1_") == [orphan.pid]
-    assert orphan.wait(5) == -9
+def test_only_runners_with_the_prefix_are_killed(processes: dict[str, subprocess.Popen[bytes]]) -> None:
+    killed = [processes.pop("orphan"), processes.pop("engine")]
+    assert orphans.kill("bridge_test1_") == sorted(process.pid for process in killed)
+    assert [process.wait(5) for process in killed] == [-9, -9]
     assert {name: process.poll() for name, process in processes.items()} == dict.fromkeys(processes)
     assert orphans.kill("bridge_test1_") == []

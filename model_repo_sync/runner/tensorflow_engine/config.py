@@ -63,7 +63,7 @@ def parse(args: Mapping[str, str]) -> RunnerConfig:
             device=int(args["model_instance_device_id"]) if args.get("model_instance_kind") == "GPU" else None,
             batching=_batching(_text(parameters, "batching", "")),
             op_libraries=tuple(json.loads(_text(parameters, "op_libraries", "[]"))),
-            shared=_text(parameters, "processes", PER_VERSION) == PER_DEVICE,
+            shared=_is_shared(_text(parameters, "processes", PER_VERSION)),
         )
     except ValueError as error:
         raise PlatformError(f"A parameter of the model configuration cannot be read: {error}") from error
@@ -71,6 +71,12 @@ def parse(args: Mapping[str, str]) -> RunnerConfig:
 
 def _batching(text: str) -> BatchingParameters | None:
     return BatchingParameters.loads(text) if text else None
+
+
+def _is_shared(processes: str) -> bool:
+    if processes not in (PER_VERSION, PER_DEVICE):
+        raise ValueError(f"processes is {processes!r}")
+    return processes == PER_DEVICE
 
 
 def _saved_model(args: Mapping[str, str]) -> Path:
