@@ -65,6 +65,17 @@ class DatabaseAdmin:
     def remove_label(self, model: str, label: str, reason: str) -> bool:
         return self._change(lambda operations: operations.remove_label(model, label, _actor(reason)))
 
+    def unpin(self, model: str, reason: str) -> bool:
+        return self._change(lambda operations: operations.unpin(model, _actor(reason)))
+
+    def rollback_plan(self, subject: str, to: str) -> JsonObject:
+        with self._operations(exclusive=False) as operations:
+            return asdict(asyncio.run(operations.rollback_plan(subject, to)))
+
+    def roll_back(self, subject: str, to: str, reason: str) -> JsonObject:
+        with self._operations(exclusive=False) as operations:
+            return asdict(asyncio.run(operations.roll_back(subject, to, _actor(reason))))
+
     def set_vmodel(self, id: str, wanted: JsonObject, reason: str) -> bool:
         request, _ = vmodel_body.read(id, wanted)
         with self._registry(exclusive=True) as (registry, thread):

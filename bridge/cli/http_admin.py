@@ -14,6 +14,8 @@ from bridge.cli.login import Login
 from bridge.errors import BridgeError, Code, InvalidArgument, Unavailable
 
 TIMEOUT_SECONDS = 60.0
+LONG_SECONDS = 3600.0
+"""For calls that read or load contents: the server has deadlines of its own."""
 
 
 class HttpAdmin:
@@ -64,6 +66,16 @@ class HttpAdmin:
     def remove_label(self, model: str, label: str, reason: str) -> bool:
         return self._change("DELETE", "label", {"model": model, "label": label}, None, reason)
 
+    def unpin(self, model: str, reason: str) -> bool:
+        return self._change("DELETE", "pin", {"model": model}, None, reason)
+
+    def rollback_plan(self, subject: str, to: str) -> JsonObject:
+        plan: JsonObject = self._ask("GET", "rollback", _reference(subject, to), timeout=LONG_SECONDS)["rollback"]
+        return plan
+
+    def roll_back(self, subject: str, to: str, reason: str) -> JsonObject:
+        return self._ask("POST", "rollback", _reference(subject, to), headers=_reason(reason), timeout=LONG_SECONDS)
+
     def set_vmodel(self, id: str, wanted: JsonObject, reason: str) -> bool:
         return self._change("PUT", "vmodel", {"id": id}, wanted, reason)
 
@@ -78,9 +90,7 @@ class HttpAdmin:
     def _change(
         self, method: str, resource: str, query: Mapping[str, str], body: JsonObject | None, reason: str
     ) -> bool:
-        # A header is one line; its bytes are UTF-8, which the server expects.
-        headers = {"x-audit-reason": " ".join(reason.split()).encode()} if reason else {}
-        return bool(self._ask(method, resource, query, body, headers)["changed"])
+        return bool(self._ask(method, resource, query, body, _reason(reason))["changed"])
 
     def _ask(
         self,
@@ -126,6 +136,15 @@ class HttpAdmin:
             raise BridgeError(str(value["error"]), Code[value["code"]])
         except (ValueError, TypeError, KeyError) as error:
             raise Unavailable(f"{self._url} is not the admin API of a bridge: it answers {status}.") from error
+
+
+def _reason(reason: str) -> dict[str, bytes]:
+    """A header is one line; its bytes are UTF-8, which the server expects."""
+    return {"x-audit-reason": " ".join(reason.split()).encode()} if reason else {}
+
+
+def _reference(subject: str, to: str) -> dict[str, str]:
+    return {"subject": subject, "to": to} if to else {"subject": subject}
 
 
 def _cause(error: Exception) -> str:

@@ -17,6 +17,7 @@ COMMANDS = {
     "instances": "bridge.cli.instances:instances",
     "labels": "bridge.cli.labels:labels",
     "models": "bridge.cli.models:models",
+    "rollback": "bridge.cli.rollback:rollback",
     "runtime": "bridge.cli.runtime:runtime",
     "serve": "bridge.cli.serve:serve",
     "verify": "bridge.cli.verify:verify",

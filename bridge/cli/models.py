@@ -108,11 +108,23 @@ def set_policy(name: str, policy: Policy) -> None:
     output.tell_change(f"Model {name} serves {policy.describe()}.", changed)
 
 
+@models.command()
+@click.argument("name")
+@connection.changing
+def unpin(name: str) -> None:
+    """Let model NAME, which a rollback holds at versions, follow its policy again."""
+    changed = connection.connect().unpin(name, connection.reason())
+    if connection.wants_json():
+        output.tell_json({"changed": changed})
+        return
+    output.tell_change(f"Model {name} follows its policy.", changed)
+
+
 def _row(model: JsonObject) -> output.Row:
     return (
         model["name"],
         model["owner"],
-        _policy(model["policy"]),
+        _rule(model),
         output.joined(model["available"]),
         _labels(model["labels"]),
         model["base_path"],
@@ -126,10 +138,16 @@ def _facts(model: JsonObject) -> dict[str, str]:
         "owner": model["owner"],
         "base path": model["base_path"],
         "platform": model["platform"],
-        "policy": _policy(model["policy"]),
+        "policy": _rule(model),
         "available": output.joined(model["available"]),
         "labels": _labels(model["labels"]),
     }
+
+
+def _rule(model: JsonObject) -> str:
+    """The policy, and the versions that a rollback holds instead."""
+    pinned, policy = model.get("pinned"), _policy(model["policy"])
+    return policy if pinned is None else f"{policy} (pinned to {output.joined(pinned)} by a rollback)"
 
 
 def _policy(policy: JsonObject) -> str:
