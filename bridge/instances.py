@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -32,6 +33,21 @@ from model_repo_sync.runner.tensorflow_engine.machine import available_memory
 from model_repo_sync.triton_config import RunnerOptions
 
 EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """What the history calls a child of this process, and whose it is."""
+
+    name: str
+    owner: str
+
+
+def own_child() -> Child:
+    """The only child that there is."""
+    return Child(EMBEDDED, f"process {os.getpid()}")
+
+
 EXIT_SECONDS = 3
 """The request path has drained before Triton is told to end, so it has nothing to wait for but dead runners."""
 
@@ -107,10 +123,10 @@ class Instances:
         warm_up: WarmUp,
         mirrors: Mirrors | None = None,
         *,
-        embedded: str = EMBEDDED,
+        child: Child | None = None,
         permission: Permission = permitted,
     ) -> None:
-        """A child is called `embedded`. `permission` returns while remote instances may be changed."""
+        """`child` is told of one of several. `permission` returns while remote instances may be changed."""
         self._settings = settings
         self._plane = plane
         self._observations = observations
@@ -119,16 +135,16 @@ class Instances:
         self._warm_up = warm_up
         self._mirrors = mirrors
         self._available: dict[str, int] = {}
-        self._embedded = embedded
+        self._child = child or own_child()
         self._permission = permission
 
     def add_embedded(self, triton: EmbeddedTriton) -> EmbeddedSupervisor:
         """The child; the supervisor that is returned has to run."""
         repository = ModelRepository(triton.repository, self._deployment, self._settings.model_transfer)
-        controller = self._add(self._embedded, repository, self._check_child)
+        controller = self._add(self._child.name, repository, self._check_child)
 
         def connect(route: InstanceRoute) -> TritonInstance:
-            self._observations.instance_placed(route, f"process {os.getpid()}")
+            self._observations.instance_placed(route, self._child.owner)
             return TritonInstance.connect(route)
 
         return EmbeddedSupervisor(triton, controller, connect)
@@ -172,7 +188,7 @@ class Instances:
     async def _check_child(self, instance: TritonInstance) -> None:
         """A child proved by its nonce that it is ours before it was attached."""
         gpu = device(self._settings).kind is devices.DeviceKind.GPU
-        self._came_up(self._embedded, GpuMemory().free() if gpu else 0, available_memory())
+        self._came_up(self._child.name, GpuMemory().free() if gpu else 0, available_memory())
 
     def _prober(self, name: str, repository: ModelRepository, seen: str) -> Check:
         async def check(instance: TritonInstance) -> None:

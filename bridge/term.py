@@ -9,7 +9,7 @@ from __future__ import annotations
 from bridge.agents.mirrors import Mirrors
 from bridge.control_parts import ControlParts
 from bridge.inputs import Inputs
-from bridge.instances import EMBEDDED, Instances
+from bridge.instances import Child, Instances
 from bridge.lifecycle.configurator import Configurator
 from bridge.lifecycle.leases import permitted
 from bridge.lifecycle.live import LiveTracker
@@ -26,7 +26,7 @@ from bridge.triton.instance import Permission
 class Term:
     """Builds everything; nothing acts before `start`. `metrics` and `mesh_metrics` hear of loads.
 
-    A child is called `embedded`. `permission` returns while this process may decide.
+    `child` says whose the child is among several. `permission` returns while this process may decide.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Term:
         metrics: ServingMetrics,
         mesh_metrics: MeshMetrics,
         *,
-        embedded: str = EMBEDDED,
+        child: Child | None = None,
         permission: Permission = permitted,
     ) -> None:
         self._access = access
@@ -57,7 +57,7 @@ class Term:
             control.executors.loads,
             control.warm_up(metrics),
             mirrors,
-            embedded=embedded,
+            child=child,
             permission=permission,
         )
         self.configurator = Configurator(inputs.settings, access.registry, access.thread, self.plane)

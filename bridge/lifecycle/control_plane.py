@@ -159,6 +159,14 @@ class ControlPlane:
         """The error of the last failed try to load a version that is being loaded."""
         return self._loader.last_error(name, version)
 
+    def tell_all(self) -> None:
+        """Have every present state of a version observed once more: somebody else writes them down from now on."""
+        for manager in self._managers.values():
+            manager.tell_all()
+        for name, source in self._sources.items():
+            for path, sentence in source.problems.items():
+                self._observations.problem(name, path, sentence)
+
     def progress(self) -> asyncio.Event:
         """Set at the next change of a version's state, or after the next look at a base path."""
         if self._progress.is_set():

@@ -206,6 +206,12 @@ class ModelManager:
         ready = (item for item in self._managed.values() if item.phase is Phase.READY)
         return frozenset(item.version for item in ready if not item.hidden)
 
+    def tell_all(self) -> None:
+        """Tell the states that versions have now as if they were new."""
+        for managed in self._managed.values():
+            status = self._statuses[managed.version]
+            self._surroundings.observed(self.name, status, managed.path, managed.servable)
+
     def versions(self) -> Collection[int]:
         """Versions that load, serve or unload, or ended in error while they are wanted."""
         return self._managed.keys()

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bridge.errors import Unavailable
+from bridge.errors import FailedPrecondition, Unavailable
 from bridge.lifecycle.backoff import Backoff
 
 logger = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ class Recorder:
         except Unavailable as error:
             logger.warning("the registry is away, %d changes wait: %s", len(self._waiting), error)
             return False
+        except FailedPrecondition as error:
+            logger.warning("%s is not written: %s", getattr(function, "__name__", function), error)
         except Exception:
             logger.exception("the registry refused %s%r", getattr(function, "__name__", function), args)
         self._waiting.popleft()

@@ -92,6 +92,22 @@ class Ledger:
         for vmodel in vmodels:
             self._vmodels.put(vmodel)
 
+    async def refresh(self) -> None:
+        """Make the mirrors what the registry says now, where another bridge changed it."""
+        async with self._lock:
+            models, vmodels = await self._thread.call(self._read)
+            for model in models:
+                self._put(model)
+            for vmodel in vmodels:
+                self._vmodels.put(vmodel)
+            for id in {vmodel.id for vmodel in self._vmodels} - {vmodel.id for vmodel in vmodels}:
+                self._vmodels.drop(id)
+            for id in set(self._catalog.ids()) - {model.id for model in models}:
+                self._drop(id)
+
+    def _read(self) -> tuple[tuple[RegisteredModel, ...], tuple[VModel, ...]]:
+        return self._registry.registered_models(), self._registry.vmodels()
+
     async def register(self, id: str, info: ModelInfo, last_used_at: int, actor: Actor) -> tuple[RegisteredModel, bool]:
         """The model, and whether this call created it; `last_used_at` is in microseconds UTC."""
         model, created = await self._thread.call(self._registry.register_model, id, info, False, last_used_at, actor)

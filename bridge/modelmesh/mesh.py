@@ -77,8 +77,11 @@ class ModelMesh:
         self._tasks = Tasks()
         self.manager = ModelMeshManager(self._ledger, self._catalog, self._vmodels, self.placement, clock)
 
-    async def start(self, instances: Iterable[ControlledInstance]) -> None:
-        """Read what is registered and go on with the transitions that there are, with models on `instances`."""
+    async def start(self, instances: Iterable[ControlledInstance], *, drive: bool = True) -> None:
+        """Read what is registered and go on with the transitions that there are, with models on `instances`.
+
+        Without `drive` another bridge on the same database drives them.
+        """
         await self._ledger.read()
         for instance in instances:
             self._instances[instance.name] = instance
@@ -86,9 +89,21 @@ class ModelMesh:
             instance.share(self._room)
         self._vmodels.listen(lambda id: self._publisher.publish_soon())
         self._publisher.publish_soon()
-        self._transitions.start()
+        self._transitions.start(drive=drive)
         self._tasks.spawn(self.placement.run(), "placement")
         self._tasks.spawn(self._last_uses.run(), "times of last use")
+
+    async def refresh(self) -> None:
+        """Go on from what the registry says now: another bridge may have changed it."""
+        await self._ledger.refresh()
+
+    def drive(self) -> None:
+        """Drive transitions from now on."""
+        self._transitions.drive()
+
+    async def rest(self) -> None:
+        """Leave transitions to another bridge."""
+        await self._transitions.rest()
 
     async def close(self) -> None:
         """End all work; nothing is unloaded."""

@@ -38,17 +38,31 @@ class Transitions:
         self._tasks = Tasks()
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._kicks: dict[str, asyncio.Event] = {}
+        self._drives = False
 
-    def start(self) -> None:
-        """Go on with the transitions that there are, and with each that begins."""
+    def start(self, *, drive: bool = True) -> None:
+        """Hear of vmodels that change, and `drive`."""
         self._vmodels.listen(self._look)
-        for vmodel in self._vmodels:
+        if drive:
+            self.drive()
+
+    def drive(self) -> None:
+        """Go on with the transitions that there are, and with each that begins."""
+        self._drives = True
+        for vmodel in list(self._vmodels):
             self._look(vmodel.id)
 
-    async def close(self) -> None:
+    async def rest(self) -> None:
+        """Leave every transition as it is."""
+        self._drives = False
         await self._tasks.close()
 
+    async def close(self) -> None:
+        await self.rest()
+
     def _look(self, id: str) -> None:
+        if not self._drives:
+            return
         vmodel = self._vmodels.get(id)
         if id in self._driven:
             self._kicks[id].set()

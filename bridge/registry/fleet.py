@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
@@ -97,12 +99,14 @@ def remove_copy(tx: Transaction, triton_name: str, instance: str, cause: str) ->
     return True
 
 
-def forget_fleet(tx: Transaction) -> None:
-    """No copy and no instance is known to live any more: the process that watched them ended."""
-    for row in tx.find(instances):
-        record_instance_state(tx, row["name"], InstanceState.UNKNOWN, PROCESS_ENDED)
+def forget_fleet(tx: Transaction, forgotten: Callable[[str], bool] = lambda owner: True) -> None:
+    """No copy is known to live any more and no instance whose owner is `forgotten`: what watched them ended."""
+    names = {row["name"] for row in tx.find(instances) if forgotten(row["owner"])}
+    for name in sorted(names):
+        record_instance_state(tx, name, InstanceState.UNKNOWN, PROCESS_ENDED)
     for row in tx.find(copies):
-        remove_copy(tx, row["triton_name"], row["instance"], PROCESS_ENDED)
+        if row["instance"] in names:
+            remove_copy(tx, row["triton_name"], row["instance"], PROCESS_ENDED)
 
 
 def _locked_instance(tx: Transaction, name: str) -> RowMapping:

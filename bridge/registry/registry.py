@@ -38,6 +38,7 @@ from bridge.registry.database import Database
 from bridge.registry.events import Event, VersionObserved
 from bridge.registry.imports import ImportedModel, ImportedVModel, ImportOutcome
 from bridge.registry.journal import Journal
+from bridge.registry.recorded_history import RecordedHistory
 from bridge.registry.records import (
     Actor,
     AppliedConfig,
@@ -64,7 +65,6 @@ from bridge.registry.records import (
     Version,
     VModel,
 )
-from bridge.registry.recorded_history import RecordedHistory
 from bridge.registry.rollback_records import LabelRollback, ModelRollback, Provenance
 from bridge.registry.tables import meta
 from bridge.registry.transaction import Transaction, Transactions
@@ -268,6 +268,19 @@ class Registry(RecordedHistory):
             fleet.forget_fleet(tx)
 
         self._transactions.run(forget, actor)
+
+    def end_of_leader(self, living: Collection[str], actor: Actor) -> None:
+        """Whoever observed versions ended: as `end_of_process`, but the instances of `living` owners stay known."""
+
+        def forget(tx: Transaction) -> None:
+            versions.forget_states(tx)
+            fleet.forget_fleet(tx, lambda owner: owner not in living)
+
+        self._transactions.run(forget, actor)
+
+    def end_of_owner(self, owner: str, actor: Actor) -> None:
+        """The process with the instances of this owner ended: their copies go, they are unwatched."""
+        self._transactions.run(lambda tx: fleet.forget_fleet(tx, lambda known: known == owner), actor)
 
     def instances(self) -> tuple[Instance, ...]:
         return self._database.read(fleet.read_instances)
