@@ -1,0 +1,141 @@
+"""Rollbacks by command on a real server, under clients that never pause, each test with models of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import model_config
+from tests.support.bridge_server import BridgeServer
+from tests.support.model_config import Entry
+from tests.support.official_client import OfficialClient, export
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.integration
+
+BRIDGE = str(Path(sys.executable).with_name("bridge"))
+MODELS = ("newest", "sourceless", "changed", "dropped", "labelled", "policed")
+
+
+class Place:
+    """A server of version 1 of every model, from a configuration file that is polled."""
+
+    def __init__(self, directory: Path) -> None:
+        self.models = directory / "models"
+        self.config = directory / "models.config"
+        for model in MODELS:
+            export(self.models / model, 1)
+        self.write(*MODELS)
+        self.server = BridgeServer(
+            directory / "bridge",
+            f"--model_config_file={self.config}",
+            "--model_config_file_poll_wait_seconds=1",
+            f"--model_root={directory / 'registered'}",
+        )
+
+    def write(self, *models: str) -> None:
+        entries = [Entry(model, self.models / model, _POLICIES.get(model, "")) for model in models]
+        staged = self.config.with_name("staged")
+        model_config.write(staged, *entries).rename(self.config)
+
+    def export(self, model: str, version: int) -> Path:
+        """A new version, there as a whole at once."""
+        staged = export(self.models / "staged", version)
+        return staged.rename(self.models / model / str(version))
+
+    def serve(self, model: str, version: int) -> None:
+        """Drop a version, and wait until it took over."""
+        self.export(model, version)
+        self.wait_live(model, version)
+
+    def wait_live(self, model: str, *versions: int) -> None:
+        wait_for(lambda: self.live(model) == list(versions), 30, f"{model} serves {versions}")
+
+    def live(self, model: str) -> list[int]:
+        return sorted(version for version, state in self.server.states(model).items() if state == "AVAILABLE")
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """The standard output of a `bridge` command, the standard error where it fails."""
+        command = [BRIDGE, *arguments, f"--state_dir={self.server.state_dir}"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == code, (result.stdout, result.stderr)
+        return result.stderr if code else result.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
+
+    def kept(self, model: str) -> list[Path]:
+        """The contents that are kept of a model."""
+        return sorted((self.server.state_dir / "kept" / model).glob("*/content"))
+
+    def wait_kept(self, model: str, *versions: int) -> None:
+        def found() -> list[int]:
+            return sorted(int(path.parent.name.partition(".")[0]) for path in self.kept(model))
+
+        wait_for(lambda: found() == list(versions), 20, f"{versions} of {model} are kept")
+
+    def model(self, name: str) -> Any:
+        (model,) = self.json("models", name)["models"]
+        return model
+
+
+_POLICIES = {"labelled": "specific { versions: 1 versions: 2 }", "policed": "specific { versions: 1 }"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    place = Place(tmp_path_factory.mktemp("rollback"))
+    with place.server:
+        yield place
+
+
+def test_an_older_version_is_held_until_it_is_unpinned(place: Place, client: OfficialClient) -> None:
+    place.serve("newest", 2)
+    place.serve("newest", 3)
+    with client.loop(place.server.grpc, name="newest") as loop:
+        preview = place.json("rollback", "newest", "--dry-run")["rollback"]
+        assert (preview["subject"], preview["refusal"]) == ("model:newest", "")
+        assert {"path": "versions", "before": [3], "after": [2]} in preview["changes"]
+        assert place.live("newest") == [3]
+        done = place.json("rollback", "newest", "--reason=v3 answers nonsense")
+        assert done["changed"]
+        loop.wait_for_version(2)
+        place.wait_live("newest", 2)
+    assert loop.clean
+    assert place.model("newest")["pinned"] == [2]
+    assert "(pinned to 2 by a rollback)" in place.run("models", "newest")
+    told = place.server.events(subject="model:newest", action="rolled back")[-1]
+    assert told["reason"] == "v3 answers nonsense"
+    assert (told["before"]["versions"], told["after"]["versions"]) == ([3], [2])
+
+    place.export("newest", 4)
+    place.server.terminate()
+    place.server.start()
+    assert place.live("newest") == [2]
+    with client.loop(place.server.grpc, name="newest") as loop:
+        assert place.run("models", "unpin", "newest") == "Model newest follows its policy.\n"
+        loop.wait_for_version(4)
+    assert loop.clean
+    actions = [event["action"] for event in place.server.events(subject="model:newest")]
+    assert [action for action in actions if "pinned" in action] == ["rollback pinned", "rollback unpinned"]
+
+
+def test_kept_contents_serve_when_the_source_is_gone(place: Place, client: OfficialClient) -> None:
+    place.serve("sourceless", 2)
+    place.serve("sourceless", 3)
+    place.wait_kept("sourceless", 1, 2, 3)
+    for version in (1, 2):
+        shutil.rmtree(place.models / "sourceless" / str(version))
+    with client.loop(place.server.grpc, name="sourceless") as loop:
+        assert place.json("rollback", "model:sourceless")["changed"]
+        loop.wait_for_version(2)
+        assert place.json("rollback", "model:sourceless")["rollback"]["changes"][0]["after"] == [3]
+        loop.wait_for_version(3)
+    assert loop.clean
