@@ -228,7 +228,9 @@ def test_gzip_requests(server: ServerThread, encoding: str) -> None:
     assert reply.json == {"predictions": [2.5, 3.0, 4.5]}
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b'{"instances": [1.0]}', mtime=0)[:-9]], ids=["not gzip", "cut"])
+@pytest.mark.parametrize(
+    "body", [b"no gzip", gzip.compress(b'{"instances": [1.0]}', mtime=0)[:-9]], ids=["not gzip", "cut"]
+)
 def test_corrupt_gzip_reads_as_empty(server: ServerThread, body: bytes) -> None:
     reply = request(server, "POST", PREDICT, body, {"Content-Encoding": "gzip"})
     assert (reply.status, reply.body) == (400, error("JSON Parse error: The document is empty"))
