@@ -490,7 +490,11 @@ def test_gzip(server: BridgeServer, encoding: str) -> None:
     assert "content-encoding" not in reply.headers
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"{}")[:-4], gzip.compress(bytes(100 * 2**20 + 1))])
+@pytest.mark.parametrize(
+    "body",
+    [b"no gzip", gzip.compress(b"{}")[:-4], gzip.compress(bytes(100 * 2**20 + 1))],
+    ids=["not gzip", "cut", "too large"],
+)
 def test_bodies_that_cannot_be_inflated_read_as_empty(server: BridgeServer, body: bytes) -> None:
     reply = ask(server, "POST", "/v1/models/half:predict", body, {"Content-Encoding": "gzip"})
     assert (reply.status, reply.body) == (400, error("JSON Parse error: The document is empty"))
