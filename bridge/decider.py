@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bridge.deciding import Alone, Deciding
 from bridge.replicated import Replicated
+from bridge.shared_child import SharedChild
 from bridge.stage import Stage
 
 
@@ -13,5 +14,4 @@ async def decider(stage: Stage) -> Deciding:
         return Alone(stage)
     if stage.triton is None:
         return Replicated(stage)
-    await stage.access.take_over()
-    return Alone(stage)
+    return await SharedChild.open(stage)

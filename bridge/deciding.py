@@ -92,9 +92,9 @@ class Alone:
         await self.term.plane.wait_settled()
 
 
-async def load_first(term: Term, stage: Stage, *, models_first: bool) -> None:
-    """Wait for configured models where clients' ports open after them; register the listed ones. Raises BridgeError."""
+async def load_first(term: Term, stage: Stage, *, models_first: bool, register: bool = True) -> None:
+    """Wait for models where clients' ports open after them; `register` those that are listed. Raises BridgeError."""
     if models_first:
         await wait_for_models(term.plane)
-    if term.mesh is not None:
+    if term.mesh is not None and register:
         await static_models.register(term.mesh.manager, stage.inputs.listed_models)

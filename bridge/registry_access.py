@@ -11,8 +11,8 @@ from pathlib import Path
 from bridge import __version__
 from bridge.errors import InvalidArgument
 from bridge.lifecycle.configurator import STARTER
-from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.heartbeat import Heartbeat
+from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.recorder import Recorder
 from bridge.parts import Parts
@@ -43,6 +43,8 @@ class RegistryAccess:
         self.heartbeat = Heartbeat(registry, thread, STARTER)
         self.served: dict[str, set[int]] = {}
         self.problem_paths: dict[str, list[str]] = {}
+        self.owner = ""
+        """Whose instances end with this process, where other bridges have some as well."""
 
     @classmethod
     async def open(cls, settings: Settings, state: StateDir, parts: Parts) -> RegistryAccess:
@@ -68,8 +70,12 @@ class RegistryAccess:
 
     async def take_over(self) -> None:
         """End the life of whoever decided before, and learn what was left. Raises BridgeError."""
-        self.served = _served(await self.thread.call(self.registry.versions))
+        await self.learn()
         await self.thread.call(self.registry.end_of_process, STARTER)
+
+    async def learn(self) -> None:
+        """Learn what whoever decided before left. Raises BridgeError."""
+        self.served = _served(await self.thread.call(self.registry.versions))
         self.problem_paths = _problem_paths(await self.thread.call(self.registry.problems))
 
     async def record_end(self, cause: str) -> None:
@@ -77,6 +83,8 @@ class RegistryAccess:
         self.recorder.record(self.heartbeat.end)
         if not self.registry.shared:
             self.recorder.record(self.registry.end_of_process, STARTER)
+        elif self.owner:
+            self.recorder.record(self.registry.end_of_owner, self.owner, STARTER)
         self.recorder.record(self.registry.append, ServerStopped(cause), STARTER)
         if not await self.recorder.flush(FLUSH_SECONDS):
             logger.warning("the registry is away: the end of this server is not recorded")

@@ -16,6 +16,7 @@ from bridge.registry import notices
 from bridge.registry.records import Lease
 from bridge.replica_link import ReplicaLink
 from bridge.replicas.authority import Authority
+from bridge.replicas.changes import Changes
 from bridge.replicas.handover import Handover
 from bridge.replicas.offices import Office
 from bridge.replicas.routes_writer import RoutesWriter
@@ -33,8 +34,6 @@ EPOCH_BITS = 43
 those that begin at the wall clock."""
 
 FLUSH_SECONDS = 2.0
-REFRESH_SECONDS = 0.1
-"""Changes of others that come within this time are read together."""
 
 
 class ReplicaTerm:
@@ -61,7 +60,6 @@ class ReplicaTerm:
         self._failure = asyncio.Event()
         self._parts = Parts(self._failed)
         self._known: dict[str, tuple[int, int]] = {}
-        self._changed = asyncio.Event()
 
     async def start(self) -> None:
         """Take over. Raises BridgeError."""
@@ -93,7 +91,8 @@ class ReplicaTerm:
         parts.spawn(self._writer.run(), "publication of routes")
         parts.spawn(self._hand_over(handover), "handover")
         await self.term.start(parts)
-        parts.spawn(self._refresh(), "changes of other replicas")
+        self._changes = Changes(self.term.configurator.refresh)
+        parts.spawn(self._changes.run(), "changes of other replicas")
         managing = management(stage.inputs, self.term.configurator, self.term.mesh, self._path, self._gauges)
         health = Health(plane, registry, access.thread)
         operations, vmodels = self.term.operations(), self.term.modelmesh_operations()
@@ -114,7 +113,7 @@ class ReplicaTerm:
         if word == notices.DRAINED and not self._link.progress.owns(content[0]):
             self.term.plane.drained(*content)
         elif word == notices.WANTED and content != self._link.name:
-            self._changed.set()
+            self._changes.told()
 
     async def read_routers(self) -> None:
         """Hear of the routers whose notices were missed. One that tells nothing new is left to its lease."""
@@ -139,18 +138,6 @@ class ReplicaTerm:
         await handover.ended()
         await self.term.plane.leases.wait_drained(handover.first_epoch)
         handover.release()
-
-    async def _refresh(self) -> None:
-        while True:
-            await self._changed.wait()
-            await asyncio.sleep(REFRESH_SECONDS)
-            self._changed.clear()
-            try:
-                await self.term.configurator.refresh()
-            except Exception:
-                logger.exception("reading what another replica changed failed")
-                self._changed.set()
-                await asyncio.sleep(1.0)
 
     async def _end(self, recorder: Any, registry: Any) -> None:
         """The last words of a leader that still is one."""

@@ -16,14 +16,14 @@ from bridge.errors import BridgeError, Unavailable
 from bridge.lifecycle.backoff import Backoff
 from bridge.lifecycle.configurator import Configurator
 from bridge.lifecycle.operations import Operations
-from bridge.modelmesh.methods import MESH_RPCS, MESH_SERVICE
+from bridge.management import rpc_names
 from bridge.modelmesh.operations import ModelMeshOperations
 from bridge.registry import notices
 from bridge.registry.records import Lease, Pulse
 from bridge.replica_link import ReplicaLink
 from bridge.replica_term import ReplicaTerm
 from bridge.replicas.authority import Authority
-from bridge.replicas.gauges import ReplicaCollector
+from bridge.replicas.gauges import FollowerCollector, ReplicaCollector
 from bridge.replicas.readiness import FollowerReadiness
 from bridge.replicas.relay import ControlRelay
 from bridge.replicas.routes_reader import RoutesReader
@@ -31,7 +31,6 @@ from bridge.request_parts import Meters, RequestPath
 from bridge.serving.control import Control, Routers, RoutesView
 from bridge.stage import Stage
 from bridge.telemetry.metrics import Metrics
-from bridge.tfserving import model_service
 from bridge.tfserving.batching_metrics import BatchingMetrics
 
 logger = logging.getLogger(__name__)
@@ -53,8 +52,8 @@ class Replicated:
         self._relay = ControlRelay(registry, thread, self._link.progress)
         self.control: Control = self._relay
         self.routers: Routers = self._link.progress
-        collector = ReplicaCollector(self.view)
-        collector.deciding = self._deciding_collector
+        state = FollowerCollector(self.view, lambda: self._term.collector if self._term is not None else None)
+        collector = ReplicaCollector(state, lambda: self._term is not None)
         shown: list[Collector] = [stage.guard.denials.metric, *([stage.mesh] if self._modelmesh else [])]
         self.gauges = Meters(Metrics(collector, *shown), stage.serving, stage.mesh)
         self._term: ReplicaTerm | None = None
@@ -106,13 +105,10 @@ class Replicated:
 
     def management(self) -> Management:
         assert self._path is not None
-        methods: dict[str, Sequence[str]] = {model_service.SERVICE: ("HandleReloadConfigRequest",)}
-        if self._modelmesh:
-            methods[MESH_SERVICE] = MESH_RPCS
         batches = BatchingMetrics(
             self._path.runners if self._stage.inputs.bundle.batching else None, self._stage.serving
         )
-        return Management(self._link.switchboard.rpcs(methods), batches.page)
+        return Management(self._link.switchboard.rpcs(rpc_names(self._stage.inputs.settings)), batches.page)
 
     async def settled(self) -> None:
         while not (self._term.term.plane.settled if self._term is not None else self.view.routes.configured):
@@ -171,9 +167,6 @@ class Replicated:
     @property
     def _modelmesh(self) -> bool:
         return bool(self._stage.inputs.settings.modelmesh_port)
-
-    def _deciding_collector(self) -> Collector | None:
-        return self._term.collector if self._term is not None else None
 
     # Following
 

@@ -69,14 +69,14 @@ class Term:
         else:
             parts.spawn(self.instances.add_embedded(triton).run(), "embedded Triton")
 
-    async def start(self, parts: Parts) -> None:
+    async def start(self, parts: Parts, *, drive: bool = True) -> None:
         """Begin to look after models and instances, and make the configuration of this start the wanted one.
 
-        `parts` end it. Raises BridgeError.
+        Without `drive` another bridge drives the transitions of vmodels. `parts` end it. Raises BridgeError.
         """
         await self.live.learn(self._access.thread)
         if self.mesh is not None:
-            await self.mesh.start(self.instances.cache_instances())
+            await self.mesh.start(self.instances.cache_instances(), drive=drive)
             parts.on_close(self.mesh.close)
         self.plane.start()
         parts.on_close(self.plane.stop)

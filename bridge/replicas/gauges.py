@@ -12,17 +12,27 @@ from bridge.telemetry.state import build_info, version_states
 
 
 class ReplicaCollector(Collector):
-    """Shows what `deciding`, the collector of the control plane, tells while this replica leads, else its snapshot."""
+    """What `state` tells, and whether this replica `leads`."""
 
-    def __init__(self, view: RoutesView) -> None:
-        self.deciding: Callable[[], Collector | None] = lambda: None
-        self._view = view
+    def __init__(self, state: Collector, leads: Callable[[], bool]) -> None:
+        self._state = state
+        self._leads = leads
 
     def collect(self) -> Iterator[Metric]:
-        deciding = self.deciding()
-        yield GaugeMetricFamily(
-            "bridge_replica_leads", "1 while this bridge leads those on its database", float(deciding is not None)
-        )
+        help_text = "1 while this bridge leads those on its database"
+        yield GaugeMetricFamily("bridge_replica_leads", help_text, float(self._leads()))
+        yield from self._state.collect()
+
+
+class FollowerCollector(Collector):
+    """What the snapshot says, or while this replica leads what its control plane does."""
+
+    def __init__(self, view: RoutesView, deciding: Callable[[], Collector | None]) -> None:
+        self._view = view
+        self._deciding = deciding
+
+    def collect(self) -> Iterator[Metric]:
+        deciding = self._deciding()
         if deciding is not None:
             yield from deciding.collect()
             return

@@ -107,7 +107,7 @@ class Membership:
     async def leave(self) -> None:
         """End the term and let the others know that this replica ends."""
         lease = self._lease
-        await self._step_down()
+        await self._end_term()
         try:
             async with asyncio.timeout(self._times.leader_lease):
                 if lease is not None:
@@ -156,6 +156,9 @@ class Membership:
 
     async def _step_down(self) -> None:
         self._authority.end()
+        await self._end_term()
+
+    async def _end_term(self) -> None:
         term, self._term, self._lease = self._term, None, None
         if term is not None:
             term.cancel()

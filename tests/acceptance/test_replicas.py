@@ -93,6 +93,7 @@ def test_a_rollover_every_second_while_one_is_stopped_now_and_then(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_rollover_every_second_for_five_minutes(
     pair: list[BridgeServer], client: OfficialClient, tmp_path: Path
 ) -> None:
