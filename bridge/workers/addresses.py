@@ -82,6 +82,7 @@ class SharedSocket:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._target: int | None = None
+        self._used: set[str] = set()
 
     def of(self, number: int) -> str:
         """The path on which worker `number` serves."""
@@ -89,6 +90,7 @@ class SharedSocket:
 
     def offer(self, number: int) -> None:
         """Worker `number` serves. Raises OSError where the link cannot be made."""
+        self._used.add(self.of(number))
         if self._target is None:
             self._lead_to(number)
 
@@ -100,9 +102,9 @@ class SharedSocket:
                 self._lead_to(others[0])
 
     def close(self) -> None:
-        """No worker serves any more."""
-        if self._target is not None:
-            self._path.unlink(missing_ok=True)
+        """No worker serves any more: nothing of theirs is left."""
+        for path in (self._path, *map(Path, self._used)) if self._used else ():
+            path.unlink(missing_ok=True)
 
     def _lead_to(self, number: int) -> None:
         new = f"{self._path}.new"
