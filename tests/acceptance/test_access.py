@@ -60,7 +60,7 @@ class Place(NamedTuple):
         return result.stderr if code else result.stdout
 
     def events(self, action: str) -> list[Json]:
-        found: list[Json] = json.loads(self.command("events", f"--action={action}", "--json"))["events"]
+        found: list[Json] = json.loads(self.command("events", f"--action={action}", "--limit=1000", "--json"))["events"]
         return found
 
 
@@ -168,7 +168,7 @@ def test_a_reload_names_its_token_and_a_denied_one_is_an_event(place: Place, cli
         place.server.grpc, "reload", config=config, reason="yes", headers={**bearer(OPS), "x-request-id": "r-2"}
     )
     assert done["status"] == [0, ""]
-    [event] = [event for event in place.events("call denied") if event["after"]["method"] == RELOAD]
+    [event] = singly(place)
     assert [event[name] for name in ("actor", "source", "reason", "request_id")] == ["app", "RPC", "no", "r-1"]
     applied = place.events("config applied")[-1]
     assert [applied[name] for name in ("actor", "source", "reason", "request_id")] == ["ops", "RPC", "yes", "r-2"]
@@ -196,17 +196,32 @@ def test_tokens_change_while_the_server_serves(place: Place, client: OfficialCli
     wait_for(lambda: predicted(client, place, "new-token") == UNAUTHENTICATED, 10, "the token is gone")
 
 
+def singly(place: Place) -> list[Json]:
+    """The denied reloads that are events of their own."""
+    return [event for event in place.events("call denied") if event["after"]["method"] == RELOAD]
+
+
 def test_denials_are_counted_and_told_without_tokens(place: Place, client: OfficialClient) -> None:
     """Ends and starts the server: sums of the last minute are written at the end."""
     for _ in range(3):
         assert predicted(client, place, "a-secret-of-nobody") == UNAUTHENTICATED
+    earlier = len(singly(place))
+    with grpc.insecure_channel(place.server.grpc) as channel:
+        reload: Any = channel.unary_unary(f"/{RELOAD}")
+        for _ in range(50):
+            with pytest.raises(grpc.RpcError):
+                reload(b"", timeout=10, metadata=[*bearer(APP).items()])
     page = place.server.request("GET", "/metrics", to=place.server.admin, headers=bearer(OPS)).body.decode()
     assert 'bridge_denied_requests_total{code="UNAUTHENTICATED",port="grpc",scope="inference"}' in page
     place.server.terminate()
     place.server.start()
-    told = [event for event in place.events("calls denied") if event["after"]["method"] == PREDICT]
+    sums = place.events("calls denied")
+    told = [event for event in sums if event["after"]["method"] == PREDICT]
     assert {event["actor"] for event in told} >= {"127.0.0.1", "ops", "old"}
     assert sum(event["after"]["count"] for event in told if event["actor"] == "127.0.0.1") >= 3
+    single = len(singly(place)) - earlier
+    assert single >= 10
+    assert single + sum(event["after"]["count"] for event in sums if event["after"]["method"] == RELOAD) == 50
     history = place.command("events", "--limit=1000", "--json")
     for token in (APP, OPS, OLD, "a-secret-of-nobody"):
         assert token not in history
