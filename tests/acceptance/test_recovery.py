@@ -75,6 +75,31 @@ def test_the_runner_may_die_again_and_again(start: Start, tmp_path: Path, client
     _no_version_ended(server)
 
 
+def test_an_engine_process_may_die(start: Start, tmp_path: Path, client: OfficialClient) -> None:
+    """All versions go with it and all come back, under a client of each of two models."""
+    for model in ("numbered", "other"):
+        export(tmp_path / model, 1)
+    entries = [Entry(model, tmp_path / model) for model in ("numbered", "other")]
+    config = model_config.write(tmp_path / "models.config", *entries)
+    server = start(f"--model_config_file={config}", "--runner_processes=per-device")
+    with client.loop(server.grpc, name="numbered") as loop, client.loop(server.grpc, name="other") as other:
+        loop.wait_for_answers(20)
+        before = server.stubs
+        [engine] = server.engines
+        engine.kill()
+        wait_for(lambda: len(server.stubs) == 2 and not set(before) & set(server.stubs), BACK_SECONDS, "new runners")
+        loop.wait_for_answers(20)
+        other.wait_for_answers(20)
+    _only_was_unavailable(loop)
+    _only_was_unavailable(other)
+    _no_version_ended(server)
+    [another] = server.engines
+    assert another != engine
+    server.terminate()
+    assert not another.alive
+    assert not server.shared_memory()
+
+
 def test_one_models_runner_dies_and_the_other_model_does_not_notice(
     start: Start, tmp_path: Path, client: OfficialClient
 ) -> None:

@@ -32,6 +32,7 @@ from tests.support.waiting import wait_for
 READY_SECONDS = 60.0
 END_SECONDS = 20.0
 STUB = "triton_python_backend_stub"
+ENGINE = "engine.py"
 READY = re.compile(r"^READY grpc=(\d+) rest=(\d+)$", re.MULTILINE)
 
 
@@ -170,12 +171,19 @@ class BridgeServer:
         """The runners' processes."""
         return [process for process in self.processes() if process.program == STUB]
 
+    @property
+    def engines(self) -> list[Process]:
+        """The processes that run the SavedModels of a device."""
+        return [process for process in processes.naming(self._shared_memory_prefix) if ENGINE in process.command]
+
     def shared_memory(self) -> list[Path]:
         """The files in /dev/shm that this server's Triton made."""
         identity = self.state_dir / "identity"
-        if not identity.exists():
-            return []
-        return sorted(Path("/dev/shm").glob(f"bridge_{identity.read_text().split()[0]}_*"))
+        return sorted(Path("/dev/shm").glob(f"{self._shared_memory_prefix}*")) if identity.exists() else []
+
+    @property
+    def _shared_memory_prefix(self) -> str:
+        return f"bridge_{(self.state_dir / 'identity').read_text().split()[0]}_"
 
     def log_lines(self, *parts: str) -> list[str]:
         """The log's lines that hold all of `parts`, of all lives."""
