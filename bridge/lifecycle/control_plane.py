@@ -77,6 +77,7 @@ class ControlPlane:
         self._cache: ModelCache = NoModelCache()
         self._spared: Callable[[str], bool] = lambda triton_name: False
         self._contents: VersionContents = NoContents()
+        self._rehearsing = False
         fleet.keep_if(self._may_be_wanted)
 
     # What the registry wants
@@ -149,7 +150,11 @@ class ControlPlane:
 
     def rehearse(self, name: str, contents: Iterable[PinnedContent]) -> None:
         """Load kept contents of a model beside what it serves, out of any request's reach; nothing ends a rehearsal."""
-        self._manager(name).rehearse(self._directories(name, contents))
+        self._rehearsing = True
+        try:
+            self._manager(name).rehearse(self._directories(name, contents))
+        finally:
+            self._rehearsing = False
 
     def rehearsal(self, name: str) -> VersionStatus | None:
         """`ModelManager.rehearsal` of a model."""
@@ -310,7 +315,9 @@ class ControlPlane:
 
     def observed(self, model: str, status: VersionStatus, path: str, servable: Servable | None) -> None:
         self._progress.set()
-        self._observations.version(model, status, path, servable)
+        source = self._sources.get(model)
+        asked = source is None or source.asked or self._rehearsing
+        self._observations.version(model, status, path, servable, asked=asked)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)

@@ -29,8 +29,10 @@ class Observations:
         self._recorder = recorder
         self._troubles: dict[tuple[str, int], str] = {}
 
-    def version(self, model: str, status: VersionStatus, path: str, servable: Servable | None) -> None:
-        """A version changed its state."""
+    def version(
+        self, model: str, status: VersionStatus, path: str, servable: Servable | None, *, asked: bool = False
+    ) -> None:
+        """A version changed its state. `asked` says that somebody's wish brought it up, not a look at a base path."""
         logger.log(
             logging.WARNING if status.code is not Code.OK else logging.INFO,
             "model %s version %d: %s%s",
@@ -48,7 +50,7 @@ class Observations:
             status.message,
             path=path,
             identity=servable.saved_model.fingerprint if servable else "",
-            actor=POLLER if status.state is VersionState.START else RECONCILE,
+            actor=POLLER if status.state is VersionState.START and not asked else RECONCILE,
         )
         if status.state in (VersionState.AVAILABLE, VersionState.END):
             self._end_trouble(model, status.version)

@@ -73,6 +73,8 @@ class ModelSource:
         self.problems: dict[str, str] = {}
         """Sentences by path, as of the last look."""
         self.looked = False
+        self.asked = True
+        """True from a change until the look that it asks for is over: what that finds was wished for."""
         self.missing = False
         """True while the base path does not exist or cannot be read, as of the last look."""
         self._manager = manager
@@ -89,6 +91,7 @@ class ModelSource:
         self._stand_in = ""
         self._scanner = downloads.scanner()
         self._kick = asyncio.Event()
+        self._changes = 0
 
     def change(self, base_path: str, policy: Policy, rules: SourceRules, held: Mapping[int, str] | None = None) -> None:
         """Use another base path, policy or rules from now on. Versions that are `held` are aspired at once."""
@@ -96,10 +99,12 @@ class ModelSource:
             return
         if base_path != self.base_path:
             self.settled = False
+        self.asked = True
         newly = held is not None and held != self.held
         self.base_path, self.policy, self._rules, self.held = base_path, policy, rules, held
         if newly:
             self.aspire_held()
+        self._changes += 1
         self._kick.set()
 
     def aspire_held(self) -> None:
@@ -115,8 +120,10 @@ class ModelSource:
     async def run(self) -> None:
         """Look until cancelled, as often as the rules say, and after each change unless they say never."""
         while True:
+            changes = self._changes
             if self._rules.poll_wait >= 0:
                 await self.look()
+            self.asked = changes != self._changes
             try:
                 async with asyncio.timeout(self._rules.pause(self.base_path)):
                     await self._kick.wait()

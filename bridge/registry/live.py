@@ -165,12 +165,12 @@ def _last(tx: Transaction, subject: str, slot: str, *, other: bool = False) -> l
 
 
 def _discovery(tx: Transaction, model: str, version: int) -> list[Cause]:
-    """How the version was found, the last time."""
+    """How the version was found, the last time; where it was looked for by somebody's wish, that wish is the cause."""
     in_slot = events.c.slot == slots.version_slot(version)
     query = _NEWEST.where(events.c.subject == model, in_slot).limit(_LOOK_BACK)
     for row in tx.connection.execute(query).mappings():
         if (_loads(row["after"]) or {}).get("state") == VersionState.START.name:
-            return [_as_cause(row)]
+            return [_as_cause(row)] if row["source"] == POLLER else []
     return []
 
 
@@ -198,6 +198,9 @@ def _actor(row: RowMapping) -> Actor:
 def _loads(text: str | None) -> Any:
     return None if text is None else canonical.loads(text)
 
+
+POLLER = "poller"
+"""Source of the events of what a look at a base path found that nobody asked for."""
 
 _LOOK_BACK = 20
 """Moves of one version's state among which the one is found by which it was discovered."""
