@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import click
 
@@ -123,8 +124,8 @@ def _admin_api() -> Iterator[str]:
         "",
     )
     yield from ("| path | methods, each with the scope that it needs where tokens are asked for |", "|---|---|")
-    unused: Any = None
-    for route in admin_app(unused, unused, unused, unused, local_only=True).routes:
+    unused = Mock()
+    for route in admin_app(*[unused] * 5, local_only=True).routes:
         path = getattr(route, "path", "")
         verbs = sorted(set(getattr(route, "methods", ())) - {"HEAD"})
         yield _row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from starlette.routing import Route
@@ -50,8 +51,7 @@ def test_every_rest_action_has_a_scope(core: InferenceCore) -> None:
 
 
 def test_every_admin_route_has_a_scope() -> None:
-    nothing = cast(Any, None)
-    app = admin_app(nothing, nothing, nothing, nothing, nothing, local_only=False)
+    app = admin_app(*[Mock()] * 5, local_only=False)
     served = {
         f"{verb} {route.path}"
         for route in app.routes

@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -128,7 +129,7 @@ def test_health_check_asks_a_page_of_the_admin_port(compose: dict[str, Any]) -> 
     check = " ".join(compose["services"]["bridge"]["healthcheck"]["test"])
     found = re.search(r"http://localhost:(\d+)(/\w+)", check)
     assert found is not None
-    app = admin_app(None, None, None, None, None, local_only=False)  # type: ignore[arg-type]
+    app = admin_app(*[Mock()] * 5, local_only=False)
     assert int(found[1]) == PORTS["admin_port"]
     assert found[2] in {getattr(route, "path", "") for route in app.routes}
 
