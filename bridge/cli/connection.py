@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from bridge.cli.admin import Admin
+from bridge.cli.history_admin import DatabaseHistory, HistoryAdmin, HttpHistory
 from bridge.cli.http_admin import HttpAdmin
 from bridge.cli.integrity_admin import DatabaseIntegrity, HttpIntegrity, IntegrityAdmin
 from bridge.cli.login import Login
@@ -87,6 +88,12 @@ def integrity(*, here: bool = False) -> IntegrityAdmin:
     here = here or bool(_value("database_url") or _value("audit_key_file"))
     url = _value("admin_url") or ("" if here else _server_url())
     return HttpIntegrity(url, _login()) if url else DatabaseIntegrity(*_located())
+
+
+def history() -> HistoryAdmin:
+    """What the history is asked: the running server, or the database where none lives. Raises BridgeError."""
+    url = _server_url()
+    return HttpHistory(url, _login()) if url else DatabaseHistory(*_located())
 
 
 def wants_json() -> bool:

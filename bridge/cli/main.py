@@ -13,6 +13,7 @@ COMMANDS = {
     "db": "bridge.cli.db:db",
     "events": "bridge.cli.events:events",
     "export": "bridge.cli.export:export",
+    "history": "bridge.cli.history:history",
     "import": "bridge.cli.import_:import_",
     "instances": "bridge.cli.instances:instances",
     "labels": "bridge.cli.labels:labels",

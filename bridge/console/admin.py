@@ -22,10 +22,12 @@ from starlette.types import ASGIApp
 from bridge.console import questions, vmodel_body
 from bridge.console.answers import error_response, json_response
 from bridge.console.health import Readiness
+from bridge.console.history_api import HistoryApi
 from bridge.console.hosts import LocalHosts
 from bridge.console.integrity_api import IntegrityApi
 from bridge.console.rollback_api import RollbackApi
 from bridge.errors import BridgeError, Code, InvalidArgument
+from bridge.lifecycle.history_operations import HistoryOperations
 from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.operations import Operations
 from bridge.modelmesh.operations import ModelMeshOperations
@@ -100,6 +102,7 @@ def _resources(operations: Operations) -> list[Route]:
         Route("/api/v1/policy", _answering(api.set_policy), methods=["PUT"]),
         Route("/api/v1/label", _answering(api.change_label), methods=["PUT", "DELETE"]),
         *_rollback(operations),
+        *_history(operations.history),
     ]
 
 
@@ -109,6 +112,16 @@ def _rollback(operations: Operations) -> list[Route]:
         Route("/api/v1/rollback", _answering(api.plan)),
         Route("/api/v1/rollback", _answering(api.run), methods=["POST"]),
         Route("/api/v1/pin", _answering(api.unpin), methods=["DELETE"]),
+    ]
+
+
+def _history(operations: HistoryOperations) -> list[Route]:
+    api = HistoryApi(operations)
+    return [
+        Route("/api/v1/history", _answering(api.history)),
+        Route("/api/v1/history/at", _answering(api.at)),
+        Route("/api/v1/history/diff", _answering(api.diff)),
+        Route("/api/v1/history/live", _answering(api.live)),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -36,10 +37,15 @@ def parameters(request: Request, *known: str) -> dict[str, str]:
 def required(request: Request, *names: str) -> list[str]:
     """The values of query parameters that all have to be there. Raises InvalidArgument."""
     found = parameters(request, *names)
+    need(found, *names)
+    return [found[name] for name in names]
+
+
+def need(found: Mapping[str, str], *names: str) -> None:
+    """Raises InvalidArgument for a parameter that is missing or empty."""
     for name in names:
         if not found.get(name):
             raise InvalidArgument(f"the query parameter {name} is missing")
-    return [found[name] for name in names]
 
 
 def number(text: str, name: str, lowest: int, highest: int) -> int:

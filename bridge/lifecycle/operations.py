@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.errors import Code, FailedPrecondition, InvalidArgument
 from bridge.lifecycle.configuration import label_refused
+from bridge.lifecycle.history_operations import HistoryOperations
 from bridge.registry.records import Actor, Copy, EventRecord, Instance, Model, Problem, Version
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -94,6 +95,7 @@ class Operations:
         plane: ControlPlane | None = None,
         rollback: Rollback | None = None,
     ) -> None:
+        self.history = HistoryOperations(registry)
         self._registry = registry
         self._thread = thread
         self._plane = plane
