@@ -19,6 +19,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEYS = frozenset({"name", "token", "token_sha256", "subject", "scopes", "expires"})
 _PROOFS = ("token", "token_sha256", "subject")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,3 @@ def _expiry(item: Mapping[str, Any], where: str) -> int | None:
     except (ValueError, OverflowError) as error:
         raise InvalidArgument(f"{where} expires at '{text}', which is no ISO 8601 time") from error
     return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
-
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-def utc(moment: int) -> str:
-    """Microseconds UTC as people read them."""
-    return f"{_EPOCH + datetime.timedelta(microseconds=moment):%Y-%m-%dT%H:%M:%SZ}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hmac
 
-from bridge.access.entries import Entries, Entry, digest, utc
+from bridge import moments
+from bridge.access.entries import Entries, Entry, digest
 from bridge.access.identity import Credentials, Identity, Kind
 from bridge.clock import Clock
 from bridge.errors import BridgeError, Code
@@ -74,6 +75,6 @@ class Identities:
     def _unexpired(self, entry: Entry, what: str) -> Identity:
         identity = entry.identity
         if entry.expires is not None and self._clock.now() >= entry.expires:
-            message = f"The {what} of '{identity.name}' expired at {utc(entry.expires)}."
+            message = f"The {what} of '{identity.name}' expired at {moments.describe(entry.expires)}."
             raise Unauthenticated(message, Identity(identity.name, identity.kind))
         return identity
