@@ -23,7 +23,7 @@ class Lines:
         self._reader = reader
         self._writer = writer
         self._waiting: list[bytes] = []
-        self._newest: dict[str, bytes] = {}
+        self._newest: dict[str, Callable[[], bytes]] = {}
         self._pending = asyncio.Event()
 
     def send(self, word: str, document: bytes) -> None:
@@ -31,9 +31,12 @@ class Lines:
         self._waiting.append(_line(word, document))
         self._pending.set()
 
-    def send_newest(self, word: str, document: bytes) -> None:
-        """Send a message in place of one with the same word that waits still; it follows those that wait otherwise."""
-        self._newest[word] = _line(word, document)
+    def send_newest(self, word: str, make: Callable[[], bytes]) -> None:
+        """Send a message in place of one with the same word that waits still; it follows those that wait otherwise.
+
+        `make` makes the document when it goes out.
+        """
+        self._newest[word] = make
         self._pending.set()
 
     def hang_up(self) -> None:
@@ -60,7 +63,7 @@ class Lines:
             self._writer.close()
 
     def _take(self) -> list[bytes]:
-        lines = [*self._waiting, *self._newest.values()]
+        lines = [*self._waiting, *(_line(word, make()) for word, make in self._newest.items())]
         self._waiting, self._newest = [], {}
         return lines
 

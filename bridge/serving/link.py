@@ -1,10 +1,10 @@
 """Request path and control plane in two processes: snapshots one way, `Control` calls the other, over a stream.
 
-The control plane sends `routes` (a whole snapshot), `settled` (the epoch that every router uses, or a newer one) and
-`lost` ([triton_name, instance]). A router sends `drained` ([router, epoch]), at least every HEARTBEAT seconds so that
-its lease goes on, `using` ([epoch, settled epoch]: the snapshots that its requests and its answers about states come
-from), `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and `used` (how often each
-registered model was used since the last such message). Either end may know more words.
+The control plane sends `routes` (a snapshot, by what changed since the last one), `settled` (the epoch that every
+router uses, or a newer one) and `lost` ([triton_name, instance]). A router sends `drained` ([router, epoch]), at least
+every HEARTBEAT seconds so that its lease goes on, `using` ([epoch, settled epoch]: the snapshots that its requests and its
+answers about states come from), `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and
+`used` (how often each registered model was used since the last such message). Either end may know more words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import orjson
 from bridge.serving.control import Control, RoutesView
 from bridge.serving.lines import LINE_LIMIT, Lines
 from bridge.serving.routes import EMPTY, Routes
-from bridge.serving.routes_json import dumps, loads
+from bridge.serving.routes_delta import dumps, loads
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ LAST_RECONNECT = 1.0
 class Router:
     """A router at the other end of a connection.
 
-    `heard` counts its messages; `used` is the epoch that it uses, `told` the one that it was told to be settled, and
-    `settled` the one from which it tells of states.
+    `heard` counts its messages; `sent` is the snapshot that it was sent last, `used` is the epoch that it uses, `told`
+    the one that it was told to be settled, and `settled` the one from which it tells of states.
     """
 
     def __init__(self, name: str, lines: Lines) -> None:
@@ -47,6 +47,7 @@ class Router:
         self.used = 0
         self.told = 0
         self.settled = 0
+        self.sent = EMPTY
         self.send = lines.send
         self.send_newest = lines.send_newest
         self.hang_up = lines.hang_up
@@ -90,8 +91,8 @@ class LinkHub:
         }
         self._roll: Roll = roll or _NoRoll()
         self._routers: set[Router] = set()
-        self._snapshot = b""
-        self._epoch = 0
+        self._routes = EMPTY
+        self._changes: dict[tuple[int, int], bytes] = {}
         self._moved = asyncio.Event()
 
     @property
@@ -101,9 +102,10 @@ class LinkHub:
 
     def publish(self, routes: Routes) -> None:
         """Send `routes` to every router, also to those that connect later. One that falls behind gets the newest."""
-        self._snapshot, self._epoch = dumps(routes), routes.epoch
+        self._routes = routes
+        self._changes.clear()
         for router in self._routers:
-            router.send_newest("routes", self._snapshot)
+            router.send_newest("routes", lambda to=router: self._snapshot(to))  # type: ignore[misc]
 
     def lose(self, triton_name: str, instance: str) -> None:
         """Tell every router that the process of that copy died (`RoutesView.lose`)."""
@@ -112,7 +114,7 @@ class LinkHub:
 
     async def wait_settled(self) -> None:
         """Return once every router uses, and tells of, the newest snapshot of this moment."""
-        epoch = self._epoch
+        epoch = self._routes.epoch
         while any(router.settled < epoch for router in self._routers):
             await self._moved.wait()
 
@@ -121,14 +123,22 @@ class LinkHub:
         router = Router(name, lines)
         self._routers.add(router)
         self._roll.joined(router)
-        if self._snapshot:
-            router.send_newest("routes", self._snapshot)
+        if self._routes is not EMPTY:
+            router.send_newest("routes", lambda: self._snapshot(router))
         try:
             await lines.run(lambda word, document: self._receive(router, word, document))
         finally:
             self._routers.discard(router)
             self._roll.left(router)
             self._settle()
+
+    def _snapshot(self, router: Router) -> bytes:
+        """The newest snapshot for a router that has been sent another one, or none."""
+        base, router.sent = router.sent, self._routes
+        key = base.epoch, self._routes.epoch
+        if key not in self._changes:
+            self._changes[key] = dumps(base, self._routes)
+        return self._changes[key]
 
     def _receive(self, router: Router, word: str, document: bytes) -> None:
         router.heard += 1
@@ -145,7 +155,7 @@ class LinkHub:
         for router in self._routers:
             if router.told < used:
                 router.told = used
-                router.send_newest("settled", orjson.dumps(used))
+                router.send("settled", orjson.dumps(used))
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
@@ -190,7 +200,7 @@ class RouterLink:
     def __init__(self, view: RoutesView, words: Mapping[str, Callable[[bytes], None]] = MappingProxyType({})) -> None:
         self._view = view
         self._words: Mapping[str, Callable[[bytes], None]] = {
-            "routes": lambda document: view.publish(loads(document), settled=False),
+            "routes": self._publish,
             "settled": self._settled,
             "lost": lambda document: view.lose(*orjson.loads(document)),
             **words,
@@ -199,6 +209,7 @@ class RouterLink:
         self._demands: dict[str, None] = {}
         self._uses: Counter[str] = Counter()
         self._pending = asyncio.Event()
+        self._received = EMPTY
         view.connect(self.drained)
 
     def report_failure(self, triton_name: str, instance: str, reason: str) -> None:
@@ -223,6 +234,10 @@ class RouterLink:
             await lines.run(self._receive)
         finally:
             telling.cancel()
+
+    def _publish(self, document: bytes) -> None:
+        self._received = loads(self._received, document)
+        self._view.publish(self._received, settled=False)
 
     def _receive(self, word: str, document: bytes) -> None:
         if word in self._words:

@@ -29,7 +29,7 @@ from bridge.serving.routes import (
 
 def dumps(routes: Routes) -> bytes:
     """The snapshot as one JSON document without newlines."""
-    return orjson.dumps(_plain(routes), option=orjson.OPT_NON_STR_KEYS)
+    return orjson.dumps(plain(routes), option=orjson.OPT_NON_STR_KEYS)
 
 
 def loads(data: bytes) -> Routes:
@@ -38,28 +38,30 @@ def loads(data: bytes) -> Routes:
     return Routes(
         epoch=raw["epoch"],
         configured=raw["configured"],
-        models={name: _model(value) for name, value in raw["models"].items()},
+        models={name: model(value) for name, value in raw["models"].items()},
         instances={name: InstanceRoute(**value) for name, value in raw["instances"].items()},
-        registered={name: _registered(value) for name, value in raw["registered"].items()},
+        registered={name: registered(value) for name, value in raw["registered"].items()},
         vmodels={name: VModelRoute(**value) for name, value in raw["vmodels"].items()},
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A part of a snapshot in types that JSON knows."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, IntEnum):
         return int(value)
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value
 
 
-def _model(raw: dict[str, Any]) -> ModelRoute:
+def model(raw: dict[str, Any]) -> ModelRoute:
+    """The ModelRoute of such plain values."""
     return ModelRoute(
         name=raw["name"],
         configured=raw["configured"],
@@ -75,7 +77,8 @@ def _model(raw: dict[str, Any]) -> ModelRoute:
     )
 
 
-def _registered(raw: dict[str, Any]) -> RegisteredRoute:
+def registered(raw: dict[str, Any]) -> RegisteredRoute:
+    """The RegisteredRoute of such plain values."""
     servable, v2, failure = raw["servable"], raw["v2"], raw["failure"]
     return RegisteredRoute(
         id=raw["id"],
