@@ -8,7 +8,6 @@ from typing import Any
 
 from bridge import __version__
 from bridge.errors import InvalidArgument
-from bridge.registry.listener import Listener
 from bridge.registry.records import Replica
 from bridge.registry.thread import RegistryThread
 from bridge.registry_access import replica_name
@@ -45,6 +44,9 @@ class ReplicaLink:
 
     async def open(self, hear: Callable[[str, Any], None], catch_up: Callable[[int], Awaitable[None]]) -> None:
         """Open the port for the other replicas, and listen to their notices. Raises BridgeError."""
+        # Its library takes 10 MB, which a bridge on SQLite does without.
+        from bridge.registry.listener import Listener
+
         stage, registry = self._stage, self._stage.access.registry
         proof = Proof(await self.thread.call(registry.replica_secret))
         line = LeaderLine(proof)
