@@ -16,10 +16,7 @@ from .description import Description, Elsewhere
 from .errors import PlatformError
 from .executor import Executor, RunTime
 from .feed import Array, Feed, merged
-from .library import Library
 from .merging import Feeds, Value
-from .remote_model import RemoteModel
-from .saved_model import SavedModel
 from .statistics import Statistics
 
 logger = logging.getLogger(__name__)
@@ -119,6 +116,10 @@ class Backend:
 
 def _own(settings: RunnerConfig) -> Backend:
     """A runner with TensorFlow in its own process."""
+    # Here, as below: a process imports only what its mode needs, which is memory and time of every version.
+    from .library import Library
+    from .saved_model import SavedModel
+
     device.restrict(settings.device, os.environ)
     library, run_time, statistics = Library.load(), RunTime(), Statistics()
     model = SavedModel.load(library, settings, run_time.add) if settings.saved_model else None
@@ -129,6 +130,8 @@ def _own(settings: RunnerConfig) -> Backend:
 
 def _shared(settings: RunnerConfig) -> Backend:
     """A runner whose SavedModel is in the engine process of its device."""
+    from .remote_model import RemoteModel
+
     run_time, statistics = RunTime(), Statistics()
     model = RemoteModel.load(settings, run_time.add)
     elsewhere = Elsewhere(model.memory_bytes, model.device_bytes)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .engine_address import address, is_own_peer
 from .errors import PlatformError
 from .frames import EngineLost
+
+if TYPE_CHECKING:
+    import subprocess
 
 SCRIPT = Path(__file__).resolve().parent.parent / "engine.py"
 START_SECONDS = 30.0
@@ -69,13 +71,21 @@ class EngineProcess:
 
     def _start(self) -> None:
         """The last argument is for whoever looks for what a dead Triton left: it marks whose process this is."""
-        python = sys.executable or shutil.which("python3")
-        if python is None:
-            raise PlatformError("No python3 is on the PATH of Triton's stub, so its engine process cannot start")
+        # Only the runner that starts the engine pays for the import.
+        import subprocess
+
         device = "cpu" if self._device is None else str(self._device)
         # Closed descriptors: Triton's ports must not live on in the engine.
         self._child = subprocess.Popen(
-            [python, "-I", str(SCRIPT), self._address[1:], str(self._triton), device, _shared_memory_name()],
+            [
+                sys.executable or "python3",
+                "-I",
+                str(SCRIPT),
+                self._address[1:],
+                str(self._triton),
+                device,
+                _shared_memory_name(),
+            ],
             stdin=subprocess.DEVNULL,
             close_fds=True,
         )

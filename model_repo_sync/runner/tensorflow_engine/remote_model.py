@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .config import RunnerConfig
 from .dtypes import DTYPES, DType
@@ -16,8 +16,10 @@ from .engine_process import EngineProcess
 from .errors import PlatformError, StatusError
 from .feed import Array, Feed
 from .frames import Connection, EngineLost, Frame
-from .session import Observer
 from .tensor_lists import decode_arrays, encode_feeds
+
+if TYPE_CHECKING:
+    from .session import Observer
 
 logger = logging.getLogger(__name__)
 
