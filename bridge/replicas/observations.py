@@ -25,9 +25,11 @@ class ReplicaObservations(Observations):
         """Write versions by this registry from now on, None for nobody's."""
         self._led = None if fenced is None else Observations(fenced, self._own_recorder)
 
-    def version(self, model: str, status: VersionStatus, path: str, servable: Servable | None) -> None:
+    def version(
+        self, model: str, status: VersionStatus, path: str, servable: Servable | None, *, asked: bool = False
+    ) -> None:
         if self._led is not None:
-            self._led.version(model, status, path, servable)
+            self._led.version(model, status, path, servable, asked=asked)
         else:
             logger.info("model %s version %d: %s", model, status.version, status.state.name)
 

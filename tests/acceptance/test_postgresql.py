@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,9 @@ def _says_that_the_registry_is_away(server: BridgeServer) -> None:
 def _history(server: BridgeServer, version: int) -> list[str]:
     answer = server.request("GET", "/api/v1/events?limit=1000&subject=model:numbered", to=server.admin)
     events: list[dict[str, Any]] = answer.json.get("events", [])
-    seen = [event for event in events[::-1] if event["action"] == "version observed"]
-    return [event["after"]["state"] for event in seen if event["after"]["version"] == version]
+    seen = [event["after"] for event in events[::-1] if event["action"] == "version observed"]
+    # A version is observed once more when the digest of its files is known.
+    return [state for state, _ in groupby(after["state"] for after in seen if after["version"] == version)]
 
 
 def _is_sound(url: str) -> None:
