@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from bridge.console import questions, vmodel_body
+from bridge.console import openapi, questions, vmodel_body
 from bridge.console.answers import error_response, json_response
 from bridge.console.health import Readiness
 from bridge.console.history_api import HistoryApi
@@ -122,7 +122,13 @@ def _history(operations: HistoryOperations) -> list[Route]:
         Route("/api/v1/history/at", _answering(api.at)),
         Route("/api/v1/history/diff", _answering(api.diff)),
         Route("/api/v1/history/live", _answering(api.live)),
+        Route("/api/v1/openapi.json", _answering(_description)),
     ]
+
+
+async def _description(request: Request) -> Any:
+    questions.parameters(request)
+    return openapi.document()
 
 
 def _modelmesh(modelmesh: ModelMeshOperations) -> list[Route]:

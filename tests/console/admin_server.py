@@ -101,8 +101,8 @@ class AdminServer:
         vmodels = ModelMeshOperations(self.registry, self._thread)
         gated = {} if gate is None else {"gate": partial(GatedApp, gate=gate, needs=ADMIN)}
         integrity = IntegrityOperations(Integrity(url))
-        app = admin_app(operations, vmodels, self.health, StubMetrics(), integrity, local_only=local_only, **gated)
-        self._http = HttpServer(app, tls.ssl_context() if tls else None)
+        self.app = admin_app(operations, vmodels, self.health, StubMetrics(), integrity, local_only=local_only, **gated)
+        self._http = HttpServer(self.app, tls.ssl_context() if tls else None)
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever)
         self._loop_thread.start()
