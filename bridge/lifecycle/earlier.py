@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bridge.errors import FailedPrecondition, InvalidArgument
-from bridge.registry.events import LabelSet, ModelRemoved, label_subject, model_subject
+from bridge.registry.events import LabelRemoved, LabelSet, ModelRemoved, label_subject, model_subject
 from bridge.registry.history_records import HistoryQuery, SubjectState
 from bridge.registry.live_events import LiveMoved
 from bridge.registry.records import EventRecord, JsonObject, ModelSpec
@@ -75,11 +75,11 @@ def before_last_change(registry: Registry, subject: str) -> int:
     """The event before what changed last what a model resolves to. Raises FailedPrecondition where nothing did."""
     now = registry.live().get(subject)
     removed = _last(registry, subject, ModelRemoved.action)
-    if now is None and removed is not None:
-        return removed.seq - 1
+    if removed is not None and not _is_configured(registry, subject):
+        return before_transaction(registry, removed.seq)
     for move in _events(registry, subject, LiveMoved.action):
         cause = (move.after or {}).get("cause")
-        seq = min(move.seq, cause["seq"] if cause else move.seq) - 1
+        seq = before_transaction(registry, min(move.seq, cause["seq"] if cause else move.seq))
         before = _live(registry, seq, subject) if seq > 0 else None
         if before is not None and not _same(before, now):
             return seq
@@ -91,10 +91,37 @@ def before_last_setting(registry: Registry, subject: str) -> int:
     found = [event for action in _LABEL_ACTIONS if (event := _last(registry, subject, action)) is not None]
     if not found:
         raise FailedPrecondition(f"The history knows no earlier state of {subject} to go back to.")
-    return max(event.seq for event in found) - 1
+    return before_transaction(registry, max(event.seq for event in found))
 
 
-_LABEL_ACTIONS = (LabelSet.action, "label removed")
+def before_transaction(registry: Registry, seq: int) -> int:
+    """The event before all those that were written together with the event `seq`; 0 for none."""
+    last: EventRecord | None = None
+    while True:
+        query = HistoryQuery(after=max(seq - _PAGE, 0), limit=_PAGE, newest_first=False)
+        page = [event for event in registry.history(query) if event.seq <= seq]
+        for event in reversed(page):
+            last = last or event
+            if _origin(event) != _origin(last):
+                return event.seq
+        if not page:
+            return 0
+        seq = page[0].seq - 1
+
+
+def _origin(event: EventRecord) -> tuple[Any, ...]:
+    """One transaction has one time and one actor."""
+    return event.at, event.actor, event.source, event.request_id
+
+
+_LABEL_ACTIONS = (LabelSet.action, LabelRemoved.action)
+
+_PAGE = 500
+"""Events that are read at a time."""
+
+
+def _is_configured(registry: Registry, subject: str) -> bool:
+    return subject in {model_subject(model.name) for model in registry.models()}
 
 
 def _state(registry: Registry, seq: int, subject: str) -> tuple[int, SubjectState | None]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from bridge.errors import FailedPrecondition
+from bridge.lifecycle.earlier import before_transaction
 from bridge.lifecycle.rollback_plan import Prepared, RollbackPlan, difference
 from bridge.modelmesh.manager import ModelMeshManager, VModelState
 from bridge.registry.events import model_subject
@@ -93,13 +94,13 @@ def _before_last_change(registry: Registry, name: str) -> int:
     now = registry.vmodel(name)
     for event in registry.history(HistoryQuery(subject=vmodel_subject(name), limit=_EVENTS)):
         if _meant_another(event, now):
-            return event.seq - 1
+            return before_transaction(registry, event.seq)
     raise FailedPrecondition(f"The history knows no earlier state of vmodel:{name} to go back to.")
 
 
 def _meant_another(event: EventRecord, now: VModel | None) -> bool:
     """Whether the vmodel meant another model before the event than it does or is to do now."""
-    if not isinstance(event.before, dict) or "active" not in event.before:
+    if event.action == RolledBack.action or "active" not in (event.before or {}):
         return False
     return now is None or bool(event.before["active"] != now.target)
 

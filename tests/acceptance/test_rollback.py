@@ -15,6 +15,7 @@ import pytest
 from tests.support import model_config
 from tests.support.bridge_server import BridgeServer
 from tests.support.model_config import Entry
+from tests.support.modelmesh_client import ModelMeshClient
 from tests.support.official_client import OfficialClient, export
 from tests.support.waiting import wait_for
 
@@ -54,6 +55,16 @@ class Place:
         """Drop a version, and wait until it took over."""
         self.export(model, version)
         self.wait_live(model, version)
+
+    def serve_also(self, model: str, version: int) -> None:
+        """Drop a version, and wait until it serves beside the first."""
+        self.export(model, version)
+        self.wait_live(model, 1, version)
+
+    def wait_unloaded(self, model: str, version: int) -> None:
+        """Wait until a version has left Triton's model repository, too."""
+        repository = self.server.state_dir / "repository"
+        wait_for(lambda: not list(repository.glob(f"tfs.*.{model}.{version}")), 20, f"{model} {version} is unloaded")
 
     def wait_live(self, model: str, *versions: int) -> None:
         wait_for(lambda: self.live(model) == list(versions), 30, f"{model} serves {versions}")
@@ -139,3 +150,119 @@ def test_kept_contents_serve_when_the_source_is_gone(place: Place, client: Offic
         assert place.json("rollback", "model:sourceless")["rollback"]["changes"][0]["after"] == [3]
         loop.wait_for_version(3)
     assert loop.clean
+
+
+def test_files_that_changed_or_are_gone_are_refused(place: Place, client: OfficialClient) -> None:
+    place.serve("changed", 2)
+    place.wait_kept("changed", 1, 2)
+    place.wait_unloaded("changed", 1)
+    for kept in place.kept("changed"):
+        shutil.rmtree(kept.parent)
+    source = place.models / "changed" / "1"
+    with client.loop(place.server.grpc, name="changed") as loop:
+        (source / "saved_model.pb").rename(source / "saved_model.pbtxt")
+        refused = place.run("rollback", "changed", code=1)
+        assert f"the files at {source} were changed" in refused
+        assert "the content of then is not kept" in refused
+        shutil.rmtree(source)
+        refused = place.run("rollback", "changed", "--dry-run", code=1)
+        assert f"Version 1 of model 'changed' cannot be put back: its files at {source} are gone" in refused
+        assert place.live("changed") == [2]
+    assert loop.clean
+    assert place.model("changed")["pinned"] is None
+
+
+def test_a_model_that_a_reload_dropped_comes_back(place: Place, client: OfficialClient) -> None:
+    place.write(*(model for model in MODELS if model != "dropped"))
+    place.wait_live("dropped")
+    shutil.rmtree(place.models / "dropped")
+    done = place.json("rollback", "dropped")
+    assert [change["path"] for change in done["rollback"]["changes"]] == ["versions", "model", "pin"]
+    assert client.predict(place.server.grpc, [1.0], name="dropped")["spec"]["version"] == 1
+    place.server.terminate()
+    place.server.start()
+    assert place.live("dropped") == [1]
+    assert place.model("dropped")["owner"] == "config"
+    place.write("dropped", *(model for model in MODELS if model != "dropped"))
+    wait_for(lambda: place.model("dropped")["pinned"] is None, 20, "the pin of dropped is lifted")
+    assert place.live("dropped") == [1]
+
+
+def test_a_label_is_set_back(place: Place, client: OfficialClient) -> None:
+    place.serve_also("labelled", 2)
+    place.run("labels", "set", "labelled", "stable", "1")
+    place.run("labels", "set", "labelled", "stable", "2")
+    with client.loop(place.server.grpc, name="labelled", label="stable") as loop:
+        loop.wait_for_version(2)
+        assert "label:labelled/stable is as it was" in place.run("rollback", "label:labelled/stable")
+        loop.wait_for_version(1)
+        assert place.json("rollback", "labelled/stable")["rollback"]["changes"] == [
+            {"path": "version", "before": 1, "after": 2}
+        ]
+        loop.wait_for_version(2)
+    assert loop.clean
+    seq = place.server.events(subject="label:labelled/stable")[0]["seq"]
+    place.run("models", "set-policy", "labelled", "specific:2")
+    place.wait_live("labelled", 2)
+    refused = place.run("rollback", "label:labelled/stable", f"--to=#{seq}", code=1)
+    assert "version 1 of model 'labelled', which it meant, does not serve" in refused
+
+
+def test_a_policy_is_set_back(place: Place, client: OfficialClient) -> None:
+    place.export("policed", 2)
+    with client.loop(place.server.grpc, name="policed") as loop:
+        place.run("models", "set-policy", "policed", "latest")
+        loop.wait_for_version(2)
+        place.wait_live("policed", 2)
+        done = place.json("rollback", "policed")
+        paths = {change["path"]: change["after"] for change in done["rollback"]["changes"]}
+        assert (paths["versions"], paths["policy"]) == ([1], {"specific": {"versions": [1]}})
+        loop.wait_for_version(1)
+        assert place.json("rollback", "policed")["changed"]
+        loop.wait_for_version(2)
+    assert loop.clean
+    assert place.model("policed")["policy"] == {"latest": {"num_versions": 1}}
+
+
+def test_a_vmodel_is_set_back(place: Place, client: OfficialClient) -> None:
+    registered = place.models.parent / "registered"
+    for version in (1, 2):
+        export(registered / f"m{version}", version)
+    with ModelMeshClient(place.server.modelmesh) as mesh:
+        for version in (1, 2):
+            info = {"type": "tensorflow", "path": f"m{version}"}
+            mesh(
+                "setVModel", vModelId="v", targetModelId=f"r{version}", modelInfo=info, autoDeleteTargetModel=True,
+                loadNow=True, sync=True,
+            )  # fmt: skip
+        assert mesh.vmodel("v")[1] == "r2"
+        done = place.json("rollback", "vmodel:v", "--reason=worse")
+        assert {change["path"]: change["after"] for change in done["rollback"]["changes"]}["active"] == "r1"
+        assert mesh.vmodel("v")[1] == "r1"
+        assert place.server.events(subject="vmodel:v", action="rolled back")[-1]["reason"] == "worse"
+        assert place.json("rollback", "v")["changed"]
+        assert mesh.vmodel("v")[1] == "r2"
+        shutil.rmtree(registered / "m1")
+        refused = place.run("rollback", "v", code=1)
+        assert refused.startswith("Error: VModel 'v' stays as it is: model 'r1': ")
+        assert mesh.vmodel("v")[1:] == ("r2", "r2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nobody"], "The history knows nothing called 'nobody'."),
+        (["model:nobody"], "The history knows no model 'nobody'."),
+        (["newest", "--to=#999999"], "There is no event #999999."),
+        (["newest", "--to=#x"], "'#x' names no event; write #57, or a time."),
+        (["newest", "--to=yesterday"], "'yesterday' is not a time"),
+        (["newest", "--to=2999-01-01"], "is in the future"),
+        (["newest", "--to=2001-01-01"], "The history begins at"),
+        (["newest", "--to=#1"], "Model 'newest' served nothing at event #1"),
+        (["instance:embedded"], "A instance cannot be rolled back; only models, labels and vmodels can."),
+    ],
+)
+def test_bad_input_is_one_sentence(place: Place, arguments: list[str], sentence: str) -> None:
+    error = place.run("rollback", *arguments, code=1)
+    assert sentence in error
+    assert error.count("\n") == 1
