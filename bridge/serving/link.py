@@ -2,8 +2,8 @@
 
 The control plane sends `routes` (a snapshot, by what changed since the last one), `settled` (the epoch that every
 router uses, or a newer one) and `lost` ([triton_name, instance]). A router sends `drained` ([router, epoch]), at least
-every HEARTBEAT seconds so that its lease goes on, `using` ([epoch, settled epoch]: the snapshots that its requests and its
-answers about states come from), `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and
+every HEARTBEAT seconds so that its lease goes on, `using` ([epoch, settled epoch]: the snapshots that its requests and
+its answers about states come from), `failure` ([triton_name, instance, reason]), `demand` (a registered model's id) and
 `used` (how often each registered model was used since the last such message). Either end may know more words.
 """
 
