@@ -16,7 +16,7 @@ SERVE_FLAGS ?=
 TESTS ?= tests
 
 # The environment is renewed when the files that say what belongs into it have another content, not another date.
-INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.txt bridge/codec/native/json_numbers.c bridge/transport/native/*.[ch] | cksum | cut -d ' ' -f 1)
+INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.txt bridge/*/native/*.[ch] | cksum | cut -d ' ' -f 1)
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help

@@ -42,6 +42,13 @@ setup(
             optional=True,
         ),
         Extension(
+            "bridge.codec.native._predict",
+            sources=["bridge/codec/native/predict.c"],
+            depends=["bridge/codec/native/predict.c"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        ),
+        Extension(
             "bridge.transport.native._http2",
             sources=["bridge/transport/native/http2.c"],
             depends=["bridge/transport/native/http2.c", "bridge/transport/native/nghttp2.h"],

@@ -38,13 +38,13 @@ class ModelSpec(NamedTuple):
     lookup: tuple[Namespace, ...] = MODELS_FIRST
 
 
-def merge_model_spec(spec: ModelSpec | None, data: memoryview) -> ModelSpec:
+def merge_model_spec(spec: ModelSpec | None, data: bytes | memoryview) -> ModelSpec:
     """`spec` with the fields of a serialized ModelSpec, as protobuf merges a message that comes in pieces.
 
     Raises MalformedRequest.
     """
     name, version, label, signature, _ = spec or ModelSpec()
-    for tag, _, view in wire.fields(data):
+    for tag, _, view in wire.fields(memoryview(data)):
         if tag == _NAME:
             name = wire.text(view)
         elif tag == _VERSION:

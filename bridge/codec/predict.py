@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, cast
 
-from bridge.codec import wire
+from bridge.codec import native, wire
 from bridge.codec.model_spec import ModelSpec, encode_model_spec, merge_model_spec
 from bridge.codec.tensor import Tensor
 from bridge.codec.tensor_proto import tensor_proto_buffers
@@ -14,27 +15,46 @@ from bridge.codec.wire import LEN, MalformedRequest
 __all__ = ["MalformedRequest", "ModelSpec", "PredictCall", "decode_predict_request", "encode_predict_response"]
 
 _MODEL_SPEC, _INPUTS, _OUTPUT_FILTER = 1 << 3 | LEN, 2 << 3 | LEN, 3 << 3 | LEN
+_SHORT = 512
+"""Bytes of a model_spec that is worth to be remembered."""
 _KEY, _VALUE = 1 << 3 | LEN, 2 << 3 | LEN
 
 
 class PredictCall(NamedTuple):
-    """A PredictRequest. `spec` is None where the message lacks it; `inputs` are serialized TensorProtos by alias."""
+    """A PredictRequest. `spec` is None where the message lacks it.
+
+    `inputs` are by alias: tensors, or serialized TensorProtos that nobody has looked into.
+    """
 
     spec: ModelSpec | None
-    inputs: dict[str, memoryview]
+    inputs: Mapping[str, memoryview | Tensor]
     output_filter: tuple[str, ...]
 
 
-def decode_predict_request(data: bytes | memoryview) -> PredictCall:
+def decode_predict_request(data: bytes) -> PredictCall:
     """Split a serialized PredictRequest without copying its tensors.
 
     As protobuf parses: the last of equal aliases wins, a model_spec in pieces is merged, unknown fields are skipped.
-    The tensors are left unparsed. Raises MalformedRequest.
+    Dense tensors of plain form are read at once, all others are left unparsed. Raises MalformedRequest.
     """
+    view = memoryview(data)
+    if native.PREDICT is not None and (found := native.PREDICT.decode(data, view, Tensor)) is not None:
+        spec, inputs = found
+        return PredictCall(_spec(spec) if len(spec) <= _SHORT else merge_model_spec(None, spec), inputs, ())
+    return _decode(view)
+
+
+@lru_cache(maxsize=1024)
+def _spec(data: bytes) -> ModelSpec:
+    """A model_spec; clients send few different ones."""
+    return merge_model_spec(None, memoryview(data))
+
+
+def _decode(data: memoryview) -> PredictCall:
     spec: ModelSpec | None = None
-    inputs: dict[str, memoryview] = {}
+    inputs: dict[str, memoryview | Tensor] = {}
     output_filter: list[str] = []
-    for tag, _, view in wire.fields(memoryview(data)):
+    for tag, _, view in wire.fields(data):
         if tag == _INPUTS:
             alias, tensor = _decode_input(view)
             inputs[alias] = tensor
@@ -65,7 +85,7 @@ def encode_predict_response(
     name: str,
     version: int,
     signature: str,
-    outputs: Sequence[tuple[str, Tensor]],
+    outputs: list[tuple[str, Tensor]],
     as_content: bool = False,
 ) -> bytes:
     """A serialized PredictResponse: `outputs` by alias, and the model_spec that answered.
@@ -73,9 +93,16 @@ def encode_predict_response(
     `as_content` writes tensor_content instead of typed fields. Raises Internal where a tensor's data does not fit its
     shape.
     """
-    buffers = _map_buffers(1 << 3 | LEN, outputs, as_content)
-    buffers.append(wire.length_delimited(2 << 3 | LEN, encode_model_spec(name, version, signature)))
-    return b"".join(buffers)
+    end = _response_spec(name, version, signature)
+    if native.PREDICT is not None and (data := native.PREDICT.encode(outputs, as_content, end)) is not None:
+        return cast(bytes, data)
+    return b"".join([*_map_buffers(1 << 3 | LEN, outputs, as_content), end])
+
+
+@lru_cache(maxsize=1024)
+def _response_spec(name: str, version: int, signature: str) -> bytes:
+    """The field of a response that says who answered; it ends the message."""
+    return wire.length_delimited(2 << 3 | LEN, encode_model_spec(name, version, signature))
 
 
 def encode_predict_request(spec: ModelSpec, inputs: Sequence[tuple[str, Tensor]]) -> bytes:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.codec import native
 from bridge.codec.predict import (
     MalformedRequest,
     ModelSpec,
@@ -17,6 +20,18 @@ from bridge.codec.tensor_proto import decode_tensor_proto, encode_tensor_proto
 from model_repo_sync.protos.tensorflow import tensor_pb2
 from model_repo_sync.protos.tensorflow_serving import model_pb2, predict_pb2
 from tests.codec.test_tensor_proto import tensors
+
+
+@pytest.fixture(params=["compiled", "plain"], autouse=True, scope="module")
+def parts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever holds with the compiled part holds without."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain":
+            patch.setattr(native, "PREDICT", None)
+        elif native.PREDICT is None:
+            pytest.skip("the compiled part was not built")
+        yield
+
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOATS = Tensor(1, (3,), b"\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\xa0\x40")
@@ -52,9 +67,15 @@ def same(call: PredictCall, request: predict_pb2.PredictRequest) -> bool:
     return (
         call.spec == (plain(request.model_spec) if request.HasField("model_spec") else None)
         and call.output_filter == tuple(request.output_filter)
-        and {alias: tensor_pb2.TensorProto.FromString(data) for alias, data in call.inputs.items()}
-        == dict(request.inputs)
+        and call.inputs.keys() == dict(request.inputs).keys()
+        and all(alike(data, request.inputs[alias]) for alias, data in call.inputs.items())
     )
+
+
+def alike(found: memoryview | Tensor, message: tensor_pb2.TensorProto) -> bool:
+    if isinstance(found, Tensor):
+        return found == decode_tensor_proto(memoryview(message.SerializeToString()))
+    return tensor_pb2.TensorProto.FromString(found) == message
 
 
 def plain(spec: model_pb2.ModelSpec) -> ModelSpec:
@@ -141,7 +162,8 @@ def test_tensors_share_memory_with_the_request() -> None:
     request = predict_pb2.PredictRequest()
     request.inputs["x"].ParseFromString(encode_tensor_proto(FLOATS))
     data = request.SerializeToString()
-    tensor = decode_tensor_proto(decode_predict_request(data).inputs["x"])
+    found = decode_predict_request(data).inputs["x"]
+    tensor = found if isinstance(found, Tensor) else decode_tensor_proto(found)
     assert isinstance(tensor.data, memoryview)
     assert tensor.data.obj is data
 

@@ -1,12 +1,15 @@
-"""The compiled part of the codecs: numbers as JSON text, without the interpreter's lock.
+"""The compiled parts of the codecs: numbers as JSON text, without the interpreter's lock, and Predict messages.
 
-It is optional. Where it was not built, `LIBRARY` is None and the plain code gives the same bytes, more slowly.
+They are optional. Where they were not built, `LIBRARY` and `PREDICT` are None and the plain code gives the same bytes,
+more slowly.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 _int64_p = ctypes.POINTER(ctypes.c_int64)
@@ -58,4 +61,12 @@ def _load() -> ctypes.CDLL | None:
     return library
 
 
+def _load_predict() -> ModuleType | None:
+    try:
+        return importlib.import_module("bridge.codec.native._predict")
+    except ImportError:
+        return None
+
+
 LIBRARY: Final = _load()
+PREDICT: ModuleType | None = _load_predict()
