@@ -215,3 +215,35 @@ def _applied(url: str) -> list[dict[str, Any]]:
         return [{"after": event.after} for event in registry.events(action="config applied", limit=1000)]
     finally:
         registry.close()
+
+
+def test_bridges_with_tritons_of_their_own_share_what_is_wanted(
+    start: Start, tmp_path: Path, url: str, client: OfficialClient
+) -> None:
+    for version in (1, 2):
+        export(tmp_path / "numbered", version)
+    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2"]
+    left, right = (start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right"))
+    for labels in ({}, {"stable": 1}):
+        config = model_config.text(Entry("numbered", tmp_path / "numbered", "all {}", labels))
+        assert "code" not in client.ask(right.grpc, "reload", config=config)
+        for server in (left, right):
+            server.wait_for_states("numbered", {2: "AVAILABLE", 1: "AVAILABLE"})
+    for server in (left, right):
+        assert client.predict(server.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 1
+    left.kill()
+    to_2 = ("PUT", "/api/v1/label?model=numbered&label=stable", {"version": 2})
+    wait_for(lambda: right.change(*to_2).json == {"changed": True}, 10, "the other one leads")
+    assert leader(url) == "right"
+    assert client.predict(right.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 2
+    left.start()
+    assert client.predict(left.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 2
+    owners = {item["name"]: item["owner"] for item in left.get_json("/api/v1/instances")["instances"]}
+    assert owners == {"embedded@left": "replica left", "embedded@right": "replica right"}
+    for server in (right, left):
+        assert server.terminate() == 0
+    registry = Registry.open(url)
+    try:
+        assert registry.verify_chain() is None
+    finally:
+        registry.close()
