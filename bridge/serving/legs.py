@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from bridge.serving.routes import InstanceRoute, Routes
 from bridge.triton.calls import InferenceLeg
@@ -12,14 +11,24 @@ from bridge.triton.calls import InferenceLeg
 OpenLeg = Callable[[InstanceRoute], InferenceLeg]
 
 
-class _Entry:
-    """A leg with the number of calls that use it."""
+class LegUse:
+    """A leg with the number of calls that use it. Each of them enters it as a context."""
 
-    def __init__(self, instance: InstanceRoute, leg: InferenceLeg) -> None:
+    def __init__(self, instance: InstanceRoute, leg: InferenceLeg, close: Callable[[LegUse], None]) -> None:
         self.instance = instance
         self.leg = leg
         self.in_flight = 0
         self.retired = False
+        self._close = close
+
+    def __enter__(self) -> InferenceLeg:
+        self.in_flight += 1
+        return self.leg
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.in_flight -= 1
+        if self.retired and not self.in_flight:
+            self._close(self)
 
 
 class LegPool:
@@ -27,7 +36,7 @@ class LegPool:
 
     def __init__(self, open_leg: OpenLeg) -> None:
         self._open_leg = open_leg
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, LegUse] = {}
         self._turn = 0
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -39,17 +48,12 @@ class LegPool:
         start = self._turn % len(instances)
         return min((*instances[start:], *instances[:start]), key=self._load)
 
-    @contextmanager
-    def use(self, instance: InstanceRoute) -> Iterator[InferenceLeg]:
-        """The leg of `instance` for one call."""
-        entry = self._entry(instance)
-        entry.in_flight += 1
-        try:
-            yield entry.leg
-        finally:
-            entry.in_flight -= 1
-            if entry.retired and not entry.in_flight:
-                self._close(entry)
+    def use(self, instance: InstanceRoute) -> LegUse:
+        """The leg of `instance`, to be entered for one call."""
+        entry = self._entries.get(instance.name)
+        if entry is None or entry.instance is not instance:
+            entry = self._renewed(instance, entry)
+        return entry
 
     def observe(self, routes: Routes) -> None:
         """Retire the legs of instances that are no longer in the snapshot."""
@@ -66,24 +70,21 @@ class LegPool:
         entry = self._entries.get(name)
         return entry.in_flight if entry else 0
 
-    def _entry(self, instance: InstanceRoute) -> _Entry:
-        entry = self._entries.get(instance.name)
-        if entry is not None and entry.instance is not instance:
-            if entry.instance != instance:
-                self._retire(entry)
-                entry = None
-            else:
-                entry.instance = instance
-        if entry is None:
-            entry = self._entries[instance.name] = _Entry(instance, self._open_leg(instance))
+    def _renewed(self, instance: InstanceRoute, entry: LegUse | None) -> LegUse:
+        if entry is not None and entry.instance == instance:
+            entry.instance = instance
+            return entry
+        if entry is not None:
+            self._retire(entry)
+        entry = self._entries[instance.name] = LegUse(instance, self._open_leg(instance), self._close)
         return entry
 
-    def _retire(self, entry: _Entry) -> None:
+    def _retire(self, entry: LegUse) -> None:
         entry.retired = True
         if not entry.in_flight:
             self._close(entry)
 
-    def _close(self, entry: _Entry) -> None:
+    def _close(self, entry: LegUse) -> None:
         task = asyncio.get_running_loop().create_task(entry.leg.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -88,19 +87,25 @@ class Observers:
             observer.exchanged(exchange)
 
 
-@contextmanager
-def observed(observer: Observer, entrypoint: Entrypoint, api: str = "", model: str = "") -> Iterator[Answered]:
-    """Tell `observer` of the request that the block answers; the block may complete the record as it learns more."""
-    request = Answered(entrypoint, api, model)
-    started = time.perf_counter()
-    try:
-        yield request
-    except BaseException as error:
-        request.code = _code(error)
-        raise
-    finally:
-        request.seconds = time.perf_counter() - started
-        observer.answered(request)
+class observed:
+    """Tells `observer` of the request that the block answers; the block may complete the record as it learns more."""
+
+    __slots__ = ("_observer", "_request", "_started")
+
+    def __init__(self, observer: Observer, entrypoint: Entrypoint, api: str = "", model: str = "") -> None:
+        self._observer = observer
+        self._request = Answered(entrypoint, api, model)
+
+    def __enter__(self) -> Answered:
+        self._started = time.perf_counter()
+        return self._request
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        request = self._request
+        if error is not None:
+            request.code = _code(error)
+        request.seconds = time.perf_counter() - self._started
+        self._observer.answered(request)
 
 
 def _code(error: BaseException) -> Code:

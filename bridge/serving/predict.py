@@ -60,7 +60,7 @@ def _input(signature: SignatureRoute, route: TensorRoute, inputs: Mapping[str, R
 
 
 def _check_all_used(signature: SignatureRoute, inputs: Mapping[str, RequestTensor]) -> None:
-    used = {route.alias for route in signature.inputs}.intersection(inputs)
+    used = [route.alias for route in signature.inputs if route.alias in inputs]
     if len(used) != len(inputs):
         raise InvalidArgument(
             f"Inputs contains invalid name. Used request inputs: {_join(used)}, request input: {_join(inputs)}"
@@ -68,6 +68,8 @@ def _check_all_used(signature: SignatureRoute, inputs: Mapping[str, RequestTenso
 
 
 def _fetches(signature: SignatureRoute, output_filter: Sequence[str]) -> Sequence[TensorRoute]:
+    if not output_filter:
+        return signature.outputs
     outputs = {route.alias: route for route in signature.outputs}
     chosen: dict[str, TensorRoute] = {}
     for alias in output_filter:
@@ -79,7 +81,7 @@ def _fetches(signature: SignatureRoute, output_filter: Sequence[str]) -> Sequenc
         if alias in chosen:
             raise InvalidArgument(f"duplicate output tensor alias: {alias}")
         chosen[alias] = outputs[alias]
-    return list(chosen.values()) if output_filter else signature.outputs
+    return list(chosen.values())
 
 
 def _join(names: Iterable[str]) -> str:

@@ -40,7 +40,7 @@ class SessionRun:
 
         Raises InvalidArgument.
         """
-        feeds = sorted(self.feeds, key=lambda feed: feed[0].tensor)
+        feeds = sorted(self.feeds, key=_tensor_name) if len(self.feeds) > 1 else self.feeds
         for (route, _), (following, _) in pairwise(feeds):
             if route.tensor == following.tensor:
                 raise InvalidArgument(f'Endpoint "{route.tensor}" fed more than once.')
@@ -53,23 +53,26 @@ class SessionRun:
         """The run as a call of the Triton model: tensors flat, their true shapes in one parameter."""
         shapes = {route.tensor: tensor.shape for route, tensor in self.feeds if len(tensor.shape) != 1}
         return ModelCall(
-            model=triton_name,
-            inputs=[_flat(route, tensor) for route, tensor in self.feeds] or [_NOOP],
-            outputs=list(dict.fromkeys(route.tensor for route in self.fetches)),
-            parameters={"shapes": orjson.dumps(shapes).decode()} if shapes else {},
+            triton_name,
+            [_flat(route, tensor) for route, tensor in self.feeds] or [_NOOP],
+            tuple(dict.fromkeys([route.tensor for route in self.fetches])),
+            {"shapes": orjson.dumps(shapes).decode()} if shapes else {},
         )
 
     def outputs(self, answer: Sequence[WireTensor]) -> list[tuple[str, Tensor]]:
         """The answer by alias, in the order of `fetches`. A missing tensor is UNKNOWN, as in TF Serving."""
         by_name = {tensor.name: tensor for tensor in answer}
-        if any(route.tensor not in by_name for route in self.fetches):
-            raise BridgeError("Predict internal error", Code.UNKNOWN)
-        return [(route.alias, _true(by_name[route.tensor], route.dtype)) for route in self.fetches]
+        found = [(route, by_name.get(route.tensor)) for route in self.fetches]
+        return [(route.alias, _true(tensor, route.dtype)) for route, tensor in found]
 
 
 def ping(triton_name: str) -> ModelCall:
     """The call that the runner answers without a session run."""
     return ModelCall(model=triton_name, inputs=[_NOOP], outputs=[PING_OUTPUT])
+
+
+def _tensor_name(feed: tuple[TensorRoute, Tensor]) -> str:
+    return feed[0].tensor
 
 
 def _flat(route: TensorRoute, tensor: Tensor) -> WireTensor:
@@ -78,8 +81,10 @@ def _flat(route: TensorRoute, tensor: Tensor) -> WireTensor:
     return WireTensor(route.tensor, dtype.triton, (elements,), tensor.data)
 
 
-def _true(tensor: WireTensor, declared: int) -> Tensor:
+def _true(tensor: WireTensor | None, declared: int) -> Tensor:
     """Triton's tensor in TensorFlow's terms. The runner's datatype wins where the signature declares another dtype."""
+    if tensor is None:
+        raise BridgeError("Predict internal error", Code.UNKNOWN)
     dtype = dtypes.DTYPES.get(declared)
     if dtype is None or dtype.triton != tensor.datatype:
         dtype = dtypes.DTYPES[_BY_DATATYPE[tensor.datatype]]

@@ -19,7 +19,10 @@ SCRATCH = 16 * 1024
 """Bytes of a connection's own receive buffer: a response that fits is copied out, a larger one is received in place."""
 
 TEMPLATES = 1024
-"""Distinct (model, inputs, outputs) whose request heads are kept."""
+"""Distinct (model, inputs, outputs) whose request heads are kept, and distinct answers whose heads are."""
+
+SHORT = 2048
+"""Bytes of an answer's JSON that is worth to be remembered."""
 
 
 class ProtocolError(Exception):
@@ -43,6 +46,19 @@ class _Template(NamedTuple):
     body: bytes
 
 
+Fed = tuple[str, str, tuple[int, ...], int]
+"""Name, datatype and shape of an input, and the bytes that it has."""
+
+
+class Described(NamedTuple):
+    """What an answer's JSON says of an output; `size` are its bytes."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    size: int
+
+
 class RequestTemplates:
     """Makes the bytes of requests to one address.
 
@@ -54,17 +70,33 @@ class RequestTemplates:
         self._host = host
         self._headers = [_header(name, value) for name, value in headers.items()]
         self._template = lru_cache(maxsize=TEMPLATES)(self._make_template)
+        self._request = lru_cache(maxsize=TEMPLATES)(self._make_request)
 
     def buffers(self, call: ModelCall, timeout: float) -> list[Buffer]:
         """Head and JSON in one piece, then the tensors as they are. `timeout` (seconds) is told to Triton's queue."""
-        template = self._template(call.model, tuple([(i.name, i.datatype) for i in call.inputs]), tuple(call.outputs))
-        sizes = [byte_size(tensor.data) for tensor in call.inputs]
-        values: list[bytes | int] = [_request_fields(call, timeout)]
-        for tensor, size in zip(call.inputs, sizes, strict=True):
-            values += (orjson.dumps(tensor.shape), size)
+        fed = tuple([(name, datatype, shape, byte_size(data)) for name, datatype, shape, data in call.inputs])
+        parameters = tuple(call.parameters.items())
+        request = self._request(call.model, fed, tuple(call.outputs), parameters, call.request_id)
+        return [request % microseconds(timeout), *[tensor.data for tensor in call.inputs]]
+
+    def _make_request(
+        self,
+        model: str,
+        fed: Sequence[Fed],
+        outputs: Sequence[str],
+        parameters: Sequence[tuple[str, str]],
+        request_id: str,
+    ) -> bytes:
+        """Head and JSON of a call with a place for the timeout, whose width is fixed as both tell their lengths."""
+        template = self._template(model, tuple([(name, datatype) for name, datatype, _, _ in fed]), outputs)
+        values: list[bytes | int] = [_request_fields(dict(parameters), request_id)]
+        for _, _, shape, size in fed:
+            values += (orjson.dumps(shape), size)
         body = template.body % tuple(values)
-        head = template.head % (len(body), len(body) + sum(sizes))
-        return [head + body, *(tensor.data for tensor in call.inputs)]
+        length = len(body) - len(_TIMEOUT) + _TIMEOUT_WIDTH
+        head = template.head % (length, length + sum([size for _, _, _, size in fed]))
+        before, after = body.split(_TIMEOUT, 1)
+        return _escape(head + before) + b"%%%dd" % _TIMEOUT_WIDTH + _escape(after)
 
     def _make_template(self, model: str, inputs: Sequence[tuple[str, str]], outputs: Sequence[str]) -> _Template:
         lines = [
@@ -91,10 +123,16 @@ def _input_template(name: str, datatype: str) -> bytes:
     return _escape(fixed) + b',"shape":%b,"parameters":{"binary_data_size":%d}}'
 
 
-def _request_fields(call: ModelCall, timeout: float) -> bytes:
-    fields: dict[str, object] = {"parameters": {"timeout": microseconds(timeout), **call.parameters}}
-    if call.request_id:
-        fields["id"] = call.request_id
+_TIMEOUT_WIDTH = 20
+"""Characters of a timeout; JSON takes spaces before it."""
+_TIMEOUT = b"-1234567890"
+"""Stands for the timeout, first in its message, until that is known."""
+
+
+def _request_fields(parameters: Mapping[str, str], request_id: str) -> bytes:
+    fields: dict[str, object] = {"parameters": {"timeout": int(_TIMEOUT), **parameters}}
+    if request_id:
+        fields["id"] = request_id
     return orjson.dumps(fields)[1:-1] + b","
 
 
@@ -112,13 +150,28 @@ def outputs(response: Response, names: Sequence[str]) -> list[WireTensor]:
     body = memoryview(response.body)
     found: dict[str, WireTensor] = {}
     offset = len(body) if response.json_size is None else response.json_size
-    for output in orjson.loads(body[:offset])["outputs"]:
-        end = offset + output["parameters"]["binary_data_size"]
-        found[output["name"]] = WireTensor(output["name"], output["datatype"], tuple(output["shape"]), body[offset:end])
+    text = bytes(body[:offset])
+    for name, datatype, shape, size in _described(text) if offset <= SHORT else _describe(text):
+        end = offset + size
+        found[name] = WireTensor(name, datatype, shape, body[offset:end])
         offset = end
     if offset != len(body):
         raise ProtocolError(f"the answer names {offset} bytes and has {len(body)}")
     return ordered(found, names)
+
+
+def _describe(text: bytes) -> tuple[Described, ...]:
+    """What the JSON of an answer says. Raises KeyError and JSONDecodeError."""
+    return tuple(
+        [
+            Described(item["name"], item["datatype"], tuple(item["shape"]), item["parameters"]["binary_data_size"])
+            for item in orjson.loads(text)["outputs"]
+        ]
+    )
+
+
+_described = lru_cache(maxsize=TEMPLATES)(_describe)
+"""The JSON of a model's answers is nearly always that of an earlier one, and so are their heads."""
 
 
 class ResponseReader:
@@ -201,6 +254,7 @@ class _Head(NamedTuple):
     keep_alive: bool
 
 
+@lru_cache(maxsize=TEMPLATES)
 def _parse_head(head: bytes) -> _Head:
     line, *lines = head.split(b"\r\n")
     if not line.startswith(b"HTTP/1.") or not line[9:12].isdigit():

@@ -136,7 +136,7 @@ def test_a_request_without_inputs_carries_the_dummy_input() -> None:
 
 
 def test_one_tensor_under_two_aliases_is_fetched_once() -> None:
-    assert call_of("twice_fetched", {"x": floats(2)}).outputs == ["y:0"]
+    assert call_of("twice_fetched", {"x": floats(2)}).outputs == ("y:0",)
     assert run("twice_fetched", {"x": floats(2)}) == {"p": floats(3), "q": floats(3)}
 
 
