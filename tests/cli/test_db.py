@@ -36,6 +36,7 @@ def test_a_database_from_begin_to_end(state: Path) -> None:
         "revision": schema.head(),
         "head": schema.head(),
         "known": True,
+        "works_with": schema.head(),
         "current": True,
     }
     copy = Path(call(state, "backup").output.strip())

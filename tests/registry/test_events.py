@@ -10,6 +10,7 @@ import pytest
 from bridge.registry import access_events as a
 from bridge.registry import canonical
 from bridge.registry import events as e
+from bridge.registry import integrity_events as i
 from bridge.registry import live_events as v
 from bridge.registry import modelmesh_events as m
 from bridge.registry import rollback_events as b
@@ -146,6 +147,36 @@ EXAMPLES: list[tuple[e.Event, str, str, Any, Any]] = [
         "label:m/l",
         {"version": 2},
         {"version": 1, "to": "#7"},
+    ),
+    (
+        i.HistoryArchived(1, 9, 7, "h", "a.jsonl", "s", 2, "d"),
+        "history archived",
+        "server",
+        None,
+        {
+            "first_seq": 1,
+            "sealed_upto": 9,
+            "until": 7,
+            "hash": "h",
+            "file": "a.jsonl",
+            "sha256": "s",
+            "kept": 2,
+            "kept_digest": "d",
+        },
+    ),
+    (
+        i.HistoryRestored(2, {"seq": 9}, "b.jsonl"),
+        "history restored",
+        "server",
+        None,
+        {"epoch": 2, "continues": {"seq": 9}, "file": "b.jsonl"},
+    ),
+    (
+        i.HistoryImported(3, {"seq": 9}, "a.jsonl"),
+        "history imported",
+        "server",
+        None,
+        {"epoch": 3, "continues": {"seq": 9}, "file": "a.jsonl"},
     ),
     (
         a.CallDenied("grpc", "Service/Method", "manage", "UNAUTHENTICATED", "No."),
