@@ -9,17 +9,26 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from bridge.clock import SystemClock
 from bridge.errors import Unavailable
 from bridge.lifecycle import source_config
 from bridge.lifecycle.configurator import Configurator
+from bridge.lifecycle.content_watch import ContentWatch
+from bridge.lifecycle.contents import Contents
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.fleet import Fleet
+from bridge.lifecycle.label_rollback import LabelRollbacks
 from bridge.lifecycle.leases import RouterLeases
+from bridge.lifecycle.live import LiveTracker
 from bridge.lifecycle.loader import Loader
+from bridge.lifecycle.model_rollback import ModelRollbacks
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.operations import Operations
 from bridge.lifecycle.recorder import Recorder
+from bridge.lifecycle.rollback import Rollback
+from bridge.lifecycle.rollback_contents import RollbackContents
+from bridge.lifecycle.rollback_plan import RollbackKind
 from bridge.lifecycle.servable import preparer
 from bridge.registry import schema
 from bridge.registry.database import sqlite_url
@@ -28,9 +37,12 @@ from bridge.registry.thread import RegistryThread
 from bridge.serving.routes import InstanceRoute
 from bridge.settings import Settings
 from model_repo_sync import names
+from model_repo_sync.content import ContentReader
+from model_repo_sync.kept import KeptContents
 from model_repo_sync.protos.tensorflow_serving.model_server_config_pb2 import ModelServerConfig
 from model_repo_sync.protos.text import from_text
 from model_repo_sync.source_cache import TemporaryCache
+from model_repo_sync.transfer import TransferMode
 from model_repo_sync.triton_config import RunnerOptions
 from tests.lifecycle.scripted_triton import DEPLOYMENT, ScriptedTriton, controller
 from tests.model_repo_sync.builders import write
@@ -81,7 +93,11 @@ class Place:
         self.triton = self._instance(directory, executor)
         observations.instance_placed(InstanceRoute("one", grpc="127.0.0.1:1", http=""), "test")
         self.configurator = Configurator(settings, registry, self.thread, self.plane)
-        self.operations = Operations(registry, self.thread, self.plane)
+        self.kept = KeptContents(directory / "kept", TransferMode.AUTO)
+        self.operations = Operations(
+            registry, self.thread, self.plane, self._rollback(self._contents(settings, executor), downloads)
+        )
+        self.plane.publisher.subscribe(LiveTracker(registry, self.recorder).follow)
 
     def export(self, model: str, *versions: int) -> Path:
         """The base path of `model`, with these versions."""
@@ -104,6 +120,37 @@ class Place:
     def configured(self) -> list[str]:
         """Models that are served, not those on trial only."""
         return sorted(name for name, route in self.plane.publisher.routes.models.items() if route.configured)
+
+    def _contents(self, settings: Settings, executor: ThreadPoolExecutor) -> Contents:
+        """What knows and keeps contents, known to the control plane."""
+        reader, clock = ContentReader(), SystemClock()
+        watch = ContentWatch(self.registry, self.recorder, reader, executor, executor)
+        contents = Contents(
+            self.registry,
+            self.thread,
+            self.recorder,
+            self.kept,
+            watch,
+            reader,
+            executor,
+            clock,
+            count=settings.rollback_keep,
+        )
+        contents.keep_if(self.plane.needs)
+        self.plane.keep(contents)
+        return contents
+
+    def _rollback(self, contents: Contents, downloads: Downloads) -> Rollback:
+        def stored(model: str, version: int) -> str | None:
+            return self.plane.fleet.stored(self.triton_name(model, version))
+
+        clock, follow = SystemClock(), self.configurator.follow
+        found = RollbackContents(self.registry, self.thread, contents, downloads, stored, clock)
+        kinds: dict[str, RollbackKind] = {
+            "model": ModelRollbacks(self.registry, self.thread, self.plane, found, follow, 5.0),
+            "label": LabelRollbacks(self.registry, self.thread, self.plane, follow),
+        }
+        return Rollback(self.registry, self.thread, self.recorder, kinds, self.configurator.alone, clock)
 
     def _instance(self, directory: Path, executor: ThreadPoolExecutor) -> ScriptedTriton:
         found, triton = controller(
