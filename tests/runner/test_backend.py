@@ -19,6 +19,7 @@ from tests.runner.served import Refused, Served, floats, int32, strings
 from tests.support import savedmodels
 from tests.support.savedmodels import Array
 from tests.support.tritonserver import TritonServer, write_model
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -183,7 +184,8 @@ def test_a_bounded_queue_refuses_in_the_thread_state(serve: Serve) -> None:
 
 def test_a_request_that_waited_past_its_timeout_is_not_run(serve: Serve) -> None:
     model = serve("slow", threads=1)
-    slow = model.start({"x:0": floats(1), "rounds:0": int32(4)}, ["y:0"])
+    slow = model.start({"x:0": floats(1), "rounds:0": int32(8)}, ["y:0"])
+    wait_for(lambda: model.describe()["runs"] == 1, 10, "the first runs")
     late = model.start({"x:0": floats(1), "rounds:0": int32(4)}, ["y:0"], timeout_microseconds=20_000)
     assert model.outcome(slow, ["y:0"]) == [floats(2)]
     outcome = model.outcome(late, ["y:0"])

@@ -79,7 +79,7 @@ class Backend:
     def answer(self, request: Any, waited: float = 0.0) -> Any:
         """The response to one request that waited some seconds. Nothing that happens to it may reach another."""
         try:
-            return messages.lapsed(request, waited) or self._answer(request)
+            return (waited and messages.lapsed(request, waited)) or self._answer(request)
         except BaseException as failure:
             return messages.error(failure)
 
@@ -90,6 +90,8 @@ class Backend:
             return self._outputs.response(names, {})
         self._statistics.ran()
         arrays = self._model.run(self._inputs.read(request), fetches)
+        if len(arrays) == len(names):
+            return self._outputs.fetched(fetches, arrays)
         return self._outputs.response(names, dict(zip(fetches, arrays, strict=True)))
 
     def read(self, request: Any) -> tuple[list[str], Feeds]:

@@ -43,6 +43,9 @@ QUEUE_FULL = "Exceeds maximum queue size"
 QUEUE_TIMEOUT = "Request timeout expired"
 """Triton's sentences for its own queue, so that a client meets one wording whichever queue refused."""
 
+NO_PARAMETERS = len("{}")
+"""Characters of what a request without parameters gives."""
+
 WAITED_SECONDS = 0.001
 """A request that waited longer may have been cancelled meanwhile; asking costs 0.05 ms."""
 
@@ -104,14 +107,19 @@ class Inputs:
 
     def read(self, request: Any) -> list[Feed]:
         """What is fed, in the request's order. Raises StatusError where shape and data disagree."""
-        true_shapes = shapes.declared(request.parameters())
+        parameters = request.parameters()
+        true_shapes = shapes.declared(parameters) if len(parameters) > NO_PARAMETERS else {}
         feeds = []
         for tensor in request.inputs():
             name = tensor.name()
-            if name != NOOP_INPUT:
-                dtype = self._dtypes[name]
-                array = _bfloat16_bits(tensor) if dtype.triton == "BF16" else tensor.as_numpy()
-                feeds.append(Feed(name, dtype, _shape(name, dtype, true_shapes.get(name), array), (array,)))
+            if name == NOOP_INPUT:
+                continue
+            dtype = self._dtypes[name]
+            array = _bfloat16_bits(tensor) if dtype.triton == "BF16" else tensor.as_numpy()
+            # What most requests feed: a tensor of rank 1 whose elements are those of the wire.
+            flat = name not in true_shapes and dtype.multiplicity == 1
+            shape = array.shape if flat else _shape(name, dtype, true_shapes.get(name), array)
+            feeds.append(Feed(name, dtype, shape, (array,)))
         return feeds
 
     def values(self, request: Any) -> dict[str, Value]:
@@ -130,8 +138,6 @@ def _bfloat16_bits(tensor: Any) -> Array:
 
 def _shape(name: str, dtype: DType, shape: Any, array: Array) -> tuple[int, ...]:
     """The true shape: the one declared, else the flat wire shape."""
-    if shape is None and dtype.multiplicity == 1:
-        return array.shape
     elements, rest = divmod(array.size, dtype.multiplicity)
     if rest:
         raise StatusError(
@@ -152,12 +158,21 @@ class Outputs:
 
     def response(self, names: Sequence[str], arrays: Mapping[str, Array]) -> Any:
         """The response with the outputs `names`, whose memory `arrays` keep alive."""
-        return pb.InferenceResponse([self._output(name, arrays) for name in names])
+        return pb.InferenceResponse(
+            [
+                self._description_tensor() if name == DESCRIPTION_OUTPUT else self._tensor(name, arrays[name])
+                for name in names
+            ]
+        )
 
-    def _output(self, name: str, arrays: Mapping[str, Array]) -> Any:
-        if name == DESCRIPTION_OUTPUT:
-            return pb.Tensor(name, np.array([self._description.json().encode()], object))
-        array = arrays[name]
+    def fetched(self, names: Sequence[str], arrays: Sequence[Array]) -> Any:
+        """The response with the graph tensors `names`, as nearly every request asks for it."""
+        return pb.InferenceResponse(list(map(self._tensor, names, arrays)))
+
+    def _description_tensor(self) -> Any:
+        return pb.Tensor(DESCRIPTION_OUTPUT, np.array([self._description.json().encode()], object))
+
+    def _tensor(self, name: str, array: Array) -> Any:
         if name in self._bfloat16:
             return pb.Tensor.from_dlpack(name, self._exporter.bfloat16(array, array.ctypes.data, array.shape))
         return pb.Tensor(name, array)

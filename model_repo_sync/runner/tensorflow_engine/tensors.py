@@ -69,17 +69,12 @@ class TensorMaker:
         _, dtype, shape, arrays = feed
         if dtype.triton == "BYTES":
             return self._strings(shape, [value for array in arrays for value in array.ravel().tolist()])
-        if len(arrays) == 1:
-            return self._numbers(dtype.number, shape, arrays[0])
-        return self._joined(dtype.number, shape, arrays)
-
-    def _numbers(self, number: int, shape: tuple[int, ...], array: Array) -> int:
+        if len(arrays) > 1:
+            return self._joined(dtype.number, shape, arrays)
+        array = arrays[0]
         size = array.nbytes
-        pointer, memory = self._allocate(number, shape, size)
-        if size <= SMALL_INPUT:
-            ctypes.memmove(memory, array.tobytes(), size)
-        else:
-            ctypes.memmove(memory, array.ctypes.data, size)
+        pointer, memory = self._allocate(dtype.number, shape, size)
+        ctypes.memmove(memory, array.tobytes() if size <= SMALL_INPUT else array.ctypes.data, size)
         return pointer
 
     def _joined(self, number: int, shape: tuple[int, ...], arrays: Sequence[Array]) -> int:
@@ -92,7 +87,8 @@ class TensorMaker:
     def _allocate(self, number: int, shape: tuple[int, ...], size: int) -> tuple[int, int]:
         """An uninitialised tensor of `size` bytes and the address of its first element, 0 where it has none."""
         library = self._library
-        pointer = library.allocate_tensor(number, self._dims_of(shape), len(shape), size)
+        dims = self._dims.get(shape) or self._dims_of(shape)
+        pointer = library.allocate_tensor(number, dims, len(shape), size)
         if pointer is None:
             raise PlatformError(NO_TENSOR)
         return pointer, library.tensor_data(pointer) or 0
@@ -122,11 +118,9 @@ class TensorMaker:
 
     def _dims_of(self, shape: tuple[int, ...]) -> Any:
         """`shape` as TensorFlow takes it; making one costs as much as making the tensor."""
-        dims = self._dims.get(shape)
-        if dims is None:
-            dims = (ctypes.c_int64 * len(shape))(*shape)
-            if len(self._dims) < MOST_DIMS:
-                self._dims[shape] = dims
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        if len(self._dims) < MOST_DIMS:
+            self._dims[shape] = dims
         return dims
 
 
