@@ -73,18 +73,16 @@ def fence(lease: Lease) -> Callable[[Transaction], None]:
 
     def check(tx: Transaction) -> None:
         tx.lock(LEADER_LOCK, shared=True)
-        _check(tx, lease, tx.connection.execute(_ROW).mappings().one_or_none())
+        query = sa.select(leases, tx.database_clock().label("now")).where(leases.c.name == LEADER)
+        _check(lease, tx.connection.execute(query).mappings().one_or_none())
 
     return check
 
 
-_ROW = sa.select(leases).where(leases.c.name == LEADER)
-
-
-def _check(tx: Transaction, lease: Lease, row: RowMapping | None) -> None:
+def _check(lease: Lease, row: RowMapping | None) -> None:
     if row is None or row["fence"] != lease.fence or not row["expires_at"]:
         raise _lost(lease, row)
-    if row["expires_at"] <= tx.database_now():
+    if row["expires_at"] <= row["now"]:
         raise Unavailable(f"'{lease.holder}' did not renew its leadership in time; it decides nothing until it has.")
 
 

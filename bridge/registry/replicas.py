@@ -111,7 +111,8 @@ def _upsert(
         tx.insert(table, **key, **values)
 
 
-def _now(connection: Connection) -> Any:
+def _now(connection: Connection) -> sa.ColumnElement[int]:
+    """A bridge on SQLite is alone, and whoever it knows lives."""
     if connection.dialect.name == "postgresql":
         return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1_000_000, sa.BigInteger)
     return sa.literal(0)

@@ -199,7 +199,8 @@ def _revision(connection: Connection) -> str:
 def _works_with(connection: Connection) -> str:
     if not sa.inspect(connection).has_table(schema_compatibility.name):
         return ""
-    return str(connection.execute(sa.select(schema_compatibility.c.works_with)).scalar() or "")
+    said = sa.select(schema_compatibility.c.works_with).where(schema_compatibility.c.revision == _revision(connection))
+    return str(connection.execute(said).scalar() or "")
 
 
 def refuse_newer(found: SchemaStatus) -> None:

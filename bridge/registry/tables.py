@@ -331,7 +331,8 @@ schema_compatibility = Table(
     "schema_compatibility",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("revision", Text, nullable=False),
     Column("works_with", Text, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )
-"""The newest revision of the oldest release that works with this schema."""
+"""`works_with` is the newest revision of the oldest release that works with the schema at `revision`."""

@@ -67,10 +67,13 @@ class Transaction:
         """The time that all users of this database share: PostgreSQL's clock, on SQLite this process's."""
         if not self._database.shared:
             return self.now
-        return int(self.connection.execute(sa.text(_POSTGRESQL_NOW)).scalar_one())
+        return int(self.connection.execute(sa.select(self.database_clock())).scalar_one())
 
-
-_POSTGRESQL_NOW = "select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
+    def database_clock(self) -> sa.ColumnElement[int]:
+        """That time as a part of a statement."""
+        if not self._database.shared:
+            return sa.literal(self.now)
+        return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1_000_000, sa.BigInteger)
 
 
 class Transactions:

@@ -17,7 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from bridge.errors import AlreadyExists, FailedPrecondition, Internal, InvalidArgument
-from bridge.registry import Actor, Registry, migration_scripts, schema
+from bridge.registry import Actor, ModelSpec, Owner, Registry, migration_scripts, schema
 from bridge.registry.database import Database, sqlite_path, sqlite_url
 from bridge.registry.tables import metadata
 from tests.registry.conftest import ManualClock
@@ -150,6 +150,23 @@ def test_newer_schema_is_refused(url: str) -> None:
     for attempt in (Registry.open, lambda it: schema.upgrade(it, migrate=True), schema.downgrade):
         with pytest.raises(FailedPrecondition, match="revision 9999, which a newer release made"):
             attempt(url)
+
+
+def test_a_newer_schema_that_was_only_added_to_is_used(url: str, actor: Actor) -> None:
+    """Bridges of two neighbouring releases share a database; only the newer one may take its schema back."""
+    with closing(Database.connect(url)) as database:
+        run_sql(database, "alter table models add column newer text")
+        run_sql(database, "update alembic_version set version_num = '9999'")
+        run_sql(database, f"update schema_compatibility set revision = '9999', works_with = '{schema.head()}'")
+    assert schema.upgrade(url).revision == "9999"
+    with closing(Registry.open(url)) as registry:
+        assert registry.put_model(ModelSpec("m", "/m"), Owner.CONFIG, actor)
+    with pytest.raises(FailedPrecondition, match="revision 9999, which a newer release made"):
+        schema.downgrade(url)
+
+
+def test_a_schema_says_which_releases_work_with_it(url: str) -> None:
+    assert "0008" <= schema.status(url).works_with <= schema.head()
 
 
 def test_open_needs_a_schema(empty_url: str) -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-_TABLE = sa.table("schema_compatibility", sa.column("id"), sa.column("works_with"))
+_TABLE = sa.table("schema_compatibility", sa.column("id"), sa.column("revision"), sa.column("works_with"))
 
 
-def works_with(oldest: str) -> None:
-    """Releases whose newest revision is `oldest` or later work with the database as this migration leaves it."""
+def works_with(revision: str, oldest: str) -> None:
+    """Releases whose newest revision is `oldest` or later work with the database as migration `revision` leaves it.
+
+    A migration that says nothing leaves a database for its own release alone.
+    """
     op.execute(_TABLE.delete())
-    op.execute(_TABLE.insert().values(id=1, works_with=oldest))
+    op.execute(_TABLE.insert().values(id=1, revision=revision, works_with=oldest))

@@ -44,11 +44,12 @@ def upgrade() -> None:
     op.create_table(
         "schema_compatibility",
         sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
+        sa.Column("revision", sa.Text, nullable=False),
         sa.Column("works_with", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_schema_compatibility")),
         sa.CheckConstraint("id = 1", name=op.f("ck_schema_compatibility_one_row")),
     )
-    works_with("0008")
+    works_with(revision, "0008")
 
 
 def downgrade() -> None:
