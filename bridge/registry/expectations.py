@@ -53,6 +53,7 @@ from bridge.registry.modelmesh_events import (
     VModelTransitionStarted,
 )
 from bridge.registry.records import InstanceState, JsonObject, Outcome
+from bridge.registry.rollback_events import RollbackPinned, RollbackUnpinned
 from bridge.serving.routes import VersionState
 
 Key = tuple[Any, ...]
@@ -272,6 +273,15 @@ def _vmodel(rows: Expectations, event: EventRow) -> None:
     rows.rows["vmodels"][(_name(event),)] = {"owner": after.get("owner", ""), **values}
 
 
+def _pinned(rows: Expectations, event: EventRow) -> None:
+    contents = canonical.dumps(_after(event)["versions"])
+    rows.rows["rollback_pins"][(_name(event),)] = {"contents": contents}
+
+
+def _unpinned(rows: Expectations, event: EventRow) -> None:
+    rows.rows["rollback_pins"].pop((_name(event),), None)
+
+
 def _epoch_begun(rows: Expectations, event: EventRow) -> None:
     rows.epoch = _after(event)["epoch"]
     rows.rows["meta"][()] = {"epoch": rows.epoch}
@@ -315,6 +325,8 @@ _ACTS: dict[str, Callable[[Expectations, EventRow], None]] = {
     VModelPromoted.action: _vmodel,
     VModelRolledBack.action: _vmodel,
     VModelDeleted.action: _vmodel,
+    RollbackPinned.action: _pinned,
+    RollbackUnpinned.action: _unpinned,
     HistoryRestored.action: _epoch_begun,
     HistoryImported.action: _imported,
 }
@@ -358,6 +370,7 @@ _READERS: dict[str, Reader] = {
         tables.copies, "instance", "triton_name", where=tables.copies.c.state == int(VersionState.AVAILABLE)
     ),
     "problems": _by_columns(tables.problems, "subject", "path"),
+    "rollback_pins": _by_columns(tables.rollback_pins, "model"),
     "config_revisions": _by_columns(tables.config_revisions, "revision"),
     "subjects": _by_columns(tables.subjects, "subject", "slot"),
     "live": _by_columns(tables.live, "selector"),
