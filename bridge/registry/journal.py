@@ -46,10 +46,13 @@ class Journal:
         """
         seq, at, head = self._head(connection)
         at = max(self._clock.now(), at)
+        rows = []
         for number, event in enumerate(happened, start=seq + 1):
             row = _row(number, at, event, event.by() or actor)
             head = digest(head, row)
-            connection.execute(events.insert().values(**row, hash=head, mac=self._mac(head)))
+            rows.append({**row, "hash": head, "mac": self._mac(head)})
+        names = dict.fromkeys(name for row in rows for name in row)
+        connection.execute(events.insert(), [{name: row.get(name) for name in names} for row in rows])
 
     def events(
         self,
