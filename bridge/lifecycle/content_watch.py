@@ -56,6 +56,11 @@ class ContentWatch:
         watched = self._watched.pop((model, version), None)
         return watched.provenance if watched else None
 
+    def stop(self) -> None:
+        """Read nothing more."""
+        for task in self._tasks:
+            task.cancel()
+
     async def changed(self, model: str, versions: Sequence[VersionDirectory]) -> Mapping[str, str]:
         """Sentences by path of versions that hold something else than what was loaded from there.
 

@@ -105,6 +105,7 @@ class Contents:
 
     def stop(self) -> None:
         self._reader.stop()
+        self._watch.stop()
 
     def path(self, model: str, version: int, sha256: str) -> str:
         return self._kept.path(model, version, sha256)
