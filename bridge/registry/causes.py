@@ -56,8 +56,8 @@ def cause_of(row: RowMapping) -> Cause:
 
 
 def _candidates(tx: Transaction, subject: str, model: str, version: int | None) -> Sequence[RowMapping]:
-    """Newest first, in one statement: `intent`, the last words of those who want something of the selector or its model;
-    `served`, the last moves of the selector; `found`, how its version was discovered the last time."""
+    """Newest first, in one statement: as `intent` the last words of those who want something of the selector or its
+    model, as `served` the last moves of the selector, as `found` how its version was discovered the last time."""
     parts = list(_parts(subject, model, version))
     rows = tx.connection.execute(sa.union_all(*parts)).mappings().all()
     return sorted(rows, key=lambda row: -row["seq"])
