@@ -177,6 +177,54 @@ def test_kills_lose_no_change_and_invent_none(
     assert {left.terminate(), right.terminate()} == {0}
 
 
+def test_a_replica_that_was_stopped_for_longer_than_its_leases_fails_no_request(
+    triton: TritonServer, start: Start, tmp_path: Path, client: OfficialClient, url: str
+) -> None:
+    """Each loses the lease of its router, the leader the leadership, and what they served by is gone meanwhile."""
+    export(tmp_path / "numbered", 1)
+    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2", "--router_lease_seconds=2"]
+    flags += triton_flags(triton, tmp_path / "repository")
+    left, right = (start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right"))
+    with client.loop(left.grpc, name="numbered") as first, client.loop(right.grpc, name="numbered") as second:
+        for version, stopped, other, seen in ((2, left, right, second), (3, right, left, first)):
+            stopped.signal(signal.SIGSTOP)
+            export(tmp_path / "numbered", version)
+            seen.wait_for_version(version)
+            other.wait_for_states("numbered", {**_ended(other, version), version: "AVAILABLE"})
+            stopped.signal(signal.SIGCONT)
+            for loop in (first, second):
+                loop.wait_for_version(version)
+    for loop in (first, second):
+        assert loop.clean, loop.tally
+    taken = [event["after"] for event in left.events(action="leadership taken")]
+    assert [after["holder"] for after in taken] == ["left", "right", "left"]
+
+
+def test_a_leader_without_its_database_decides_nothing(
+    postgres: PostgresServer, triton: TritonServer, start: Start, tmp_path: Path, client: OfficialClient, url: str
+) -> None:
+    export(tmp_path / "numbered", 1)
+    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2"]
+    flags += triton_flags(triton, tmp_path / "repository")
+    left, right = (start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right"))
+    with client.loop(left.grpc, name="numbered") as first, client.loop(right.grpc, name="numbered") as second:
+        postgres.kill()
+        time.sleep(2.5)
+        export(tmp_path / "numbered", 2)
+        for loop in (first, second):
+            loop.wait_for_answers(100)
+        loaded = [item.name for item in triton.client().get_model_repository_index().models if item.state == "READY"]
+        assert [name.rpartition(".")[2] for name in loaded] == ["1"]
+        for server in (left, right):
+            refused = server.change("PUT", "/api/v1/label?model=numbered&label=stable", {"version": 1})
+            assert (refused.status, refused.json["code"]) == (503, "UNAVAILABLE")
+        postgres.start()
+        for loop in (first, second):
+            loop.wait_for_version(2)
+    for loop in (first, second):
+        assert loop.clean, loop.tally
+
+
 def test_each_change_of_two_different_files_holds_once(
     start: Start, tmp_path: Path, triton: TritonServer, url: str, client: OfficialClient
 ) -> None:
