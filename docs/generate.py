@@ -23,6 +23,7 @@ from bridge.cli.main import main as bridge
 from bridge.clock import SystemClock
 from bridge.console.admin import admin_app
 from bridge.registry import events
+from bridge.replicas.gauges import ReplicaCollector
 from bridge.serving.routes import EMPTY
 from bridge.settings import SETTINGS, Setting
 from bridge.telemetry.metrics import Metrics
@@ -168,7 +169,8 @@ def metrics() -> list[tuple[str, str, str]]:
     recorder: Any = SimpleNamespace(backlog=0)
     registry: Any = SimpleNamespace(events_written=0)
     denials = Denials(lambda event, actor: None, SystemClock())
-    lines = Metrics(StateCollector(plane, recorder, registry), denials.metric).page().decode().splitlines()
+    state = ReplicaCollector(StateCollector(plane, recorder, registry), lambda: False)
+    lines = Metrics(state, denials.metric).page().decode().splitlines()
     helps = dict(line.removeprefix("# HELP ").split(" ", 1) for line in lines if line.startswith("# HELP "))
     kinds = dict(line.removeprefix("# TYPE ").split(" ", 1) for line in lines if line.startswith("# TYPE "))
     kept = (name for name in helps if not name.startswith("process_") and not name.endswith("_created"))
