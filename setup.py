@@ -49,6 +49,13 @@ setup(
             optional=True,
         ),
         Extension(
+            "model_repo_sync.runner.tensorflow_engine.native._run",
+            sources=["model_repo_sync/runner/tensorflow_engine/native/run.c"],
+            depends=["model_repo_sync/runner/tensorflow_engine/native/run.c"],
+            extra_compile_args=["-O2", "-fvisibility=hidden"],
+            optional=True,
+        ),
+        Extension(
             "bridge.transport.native._http2",
             sources=["bridge/transport/native/http2.c"],
             depends=["bridge/transport/native/http2.c", "bridge/transport/native/nghttp2.h"],

@@ -96,6 +96,7 @@ def test_wheel_carries_what_is_no_module(wheel: Path) -> None:
     assert {"bridge/registry/migrations/script.py.mako", *migrations} <= names
     assert {"bridge/py.typed", "model_repo_sync/py.typed", "model_repo_sync/runner/model.py"} <= names
     assert any(name.startswith("bridge/codec/native/_json_numbers") for name in names)
+    assert any(name.startswith("model_repo_sync/runner/tensorflow_engine/native/_run") for name in names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
 

@@ -7,18 +7,25 @@ from functools import partial
 from typing import NamedTuple
 
 from . import device, dtypes, op_libraries
+from .compiled_run import CompiledRun
 from .config import RunnerConfig
 from .dtypes import DTYPES, DType
 from .errors import INTERNAL, UNIMPLEMENTED, StatusError
 from .feed import Array, Feed
 from .library import Library
+from .native import RUN
 from .session import Observer, Plan, Session
 from .tensors import TensorMaker, TensorReader
 
 
 class _Prepared(NamedTuple):
+    """`numbers` are the dtypes of what is fed, `strings` is 1 for each fetch of strings; `compiled` can run it."""
+
     plan: Plan
     dtypes: tuple[DType, ...]
+    numbers: tuple[int, ...]
+    strings: bytes
+    compiled: CompiledRun | None
 
 
 class SavedModel:
@@ -31,6 +38,7 @@ class SavedModel:
         self._delete = library.delete_tensor
         self._maker = TensorMaker(library)
         self._reader = TensorReader(library)
+        self._compiled = CompiledRun(library, RUN) if RUN is not None else None
         self._prepared: dict[tuple[tuple[str, ...], tuple[str, ...]], _Prepared] = {}
 
     @classmethod
@@ -60,25 +68,34 @@ class SavedModel:
         Raises StatusError with TensorFlow's code and text, or where an output is not of the dtype that Triton was told.
         """
         key = (tuple([feed.name for feed in feeds]), tuple(fetches))
-        prepared = self._prepared.get(key) or self._prepare(key)
+        plan, dtypes, numbers, strings, compiled = self._prepared.get(key) or self._prepare(key, feeds)
+        if compiled is not None:
+            fetched = self._session.run_compiled(compiled, plan, numbers, feeds, strings)
+            return list(map(self._reader.fetched, dtypes, fetched))
+        return list(map(self._reader.array, dtypes, self._run(plan, feeds)))
+
+    def _run(self, plan: Plan, feeds: Sequence[Feed]) -> list[int]:
         tensors: list[int] = []
         try:
             for feed in feeds:
                 tensors.append(self._maker.tensor(feed))
-            fetched = self._session.run(prepared.plan, tensors)
+            return self._session.run(plan, tensors)
         finally:
             for tensor in tensors:
                 self._delete(tensor)
-        return list(map(self._reader.array, prepared.dtypes, fetched))
 
     def close(self) -> None:
         """Give the session back. No run may be going on, and none may follow."""
         self._prepared.clear()
         self._session.close()
 
-    def _prepare(self, key: tuple[tuple[str, ...], tuple[str, ...]]) -> _Prepared:
+    def _prepare(self, key: tuple[tuple[str, ...], tuple[str, ...]], feeds: Sequence[Feed]) -> _Prepared:
         plan = self._session.plan(*key)
-        prepared = _Prepared(plan, tuple(map(self._dtype, key[1], plan.dtypes)))
+        fetched = tuple(map(self._dtype, key[1], plan.dtypes))
+        fed = [feed.dtype for feed in feeds]
+        compiled = None if any(dtype.is_string for dtype in fed) else self._compiled
+        strings = bytes([dtype.is_string for dtype in fetched])
+        prepared = _Prepared(plan, fetched, tuple([dtype.number for dtype in fed]), strings, compiled)
         self._prepared[key] = prepared
         return prepared
 

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from ctypes import addressof, c_char_p, c_void_p
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import INVALID_ARGUMENT, NOT_FOUND, PlatformError, StatusError
+from .feed import Feed
 from .library import Library, Output, Status
+
+if TYPE_CHECKING:
+    from .compiled_run import CompiledRun, Fetched
 
 Observer = Callable[[float], None]
 """Hears the seconds of a run."""
@@ -28,7 +32,7 @@ class Call:
         self.status = Status(library)
         self.fed: Any = (c_void_p * len(plan.feeds))()
         self.fetched: Any = (c_void_p * len(plan.fetches))()
-        self.arguments = (
+        self.arguments: tuple[Any, ...] = (
             *(session, None),
             *(addressof(plan.feeds), addressof(self.fed), len(self.fed)),
             *(addressof(plan.fetches), addressof(self.fetched), len(self.fetched)),
@@ -109,22 +113,39 @@ class Session:
 
         Raises StatusError with TensorFlow's code and text.
         """
-        try:
-            call = plan.calls.pop()
-        except IndexError:
-            call = Call(self._library, self._session, plan)
+        call = self._call(plan)
         call.fed[:] = tensors
         start = perf_counter()
         self._library.session_run(*call.arguments)
         seconds = perf_counter() - start
-        # A failure leaves the call to be freed with its status.
-        call.status.check()
+        self._succeeded(plan, call, seconds)
         fetched: list[int] = call.fetched[:]
         plan.calls.append(call)
+        return fetched
+
+    def run_compiled(
+        self, compiled: CompiledRun, plan: Plan, numbers: tuple[int, ...], feeds: Sequence[Feed], strings: bytes
+    ) -> list[Fetched]:
+        """`run` in one call, from the values of numeric feeds of the dtypes `numbers`; `strings` as in CompiledRun."""
+        call = self._call(plan)
+        inputs, outputs = call.arguments[2], call.arguments[5]
+        _, seconds, fetched = compiled.run(self._session, call.status.pointer, inputs, numbers, feeds, outputs, strings)
+        self._succeeded(plan, call, seconds)
+        plan.calls.append(call)
+        return fetched
+
+    def _call(self, plan: Plan) -> Call:
+        try:
+            return plan.calls.pop()
+        except IndexError:
+            return Call(self._library, self._session, plan)
+
+    def _succeeded(self, plan: Plan, call: Call, seconds: float) -> None:
+        """Raise StatusError where it did not: the call is freed then, with its status."""
+        call.status.check()
         if plan.used:
             self._observe(seconds)
         plan.used = True
-        return fetched
 
     def device_types(self) -> list[str]:
         """The types of the devices of this session, such as `CPU` and `GPU`."""

@@ -137,16 +137,19 @@ class TensorReader:
         if dtype.triton == "BYTES":
             return self._strings(TensorHandle(library, pointer))
         shape = self._shape(pointer)
-        if dtype.multiplicity > 1:
-            shape = (*shape, dtype.multiplicity)
         size = library.tensor_byte_size(pointer)
         if size > SMALL:
-            return self._view(dtype, shape, TensorHandle(library, pointer))
+            return self._view(dtype, _wire_shape(dtype, shape), TensorHandle(library, pointer))
         # The empty tensor's address may be null, of which nothing can be read.
         content = ctypes.string_at(library.tensor_data(pointer), size) if size else b""
         library.delete_tensor(pointer)
-        array = np.frombuffer(content, dtype.numpy)
-        return array if len(shape) == 1 else array.reshape(shape)
+        return _array(dtype, shape, content)
+
+    def fetched(self, dtype: DType, fetched: int | tuple[tuple[int, ...], bytes]) -> Array:
+        """The same of what the compiled part of the runner fetched."""
+        if isinstance(fetched, int):
+            return self.array(dtype, fetched)
+        return _array(dtype, *fetched)
 
     def _shape(self, pointer: int) -> tuple[int, ...]:
         dim = self._library.dim
@@ -175,3 +178,12 @@ class TensorReader:
             position = first + index * STRING_SIZE
             flat[index] = bytes_at(pointer_of(position), size_of(position))
         return result
+
+
+def _wire_shape(dtype: DType, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if dtype.multiplicity == 1 else (*shape, dtype.multiplicity)
+
+
+def _array(dtype: DType, shape: tuple[int, ...], content: bytes) -> Array:
+    array = np.frombuffer(content, dtype.numpy)
+    return array if len(shape) == 1 and dtype.multiplicity == 1 else array.reshape(_wire_shape(dtype, shape))
