@@ -14,7 +14,12 @@ from bridge.agents.app import agent_app
 from bridge.agents.mirrors import Mirrors
 from bridge.client_ports import EVERYWHERE
 from bridge.console.admin import admin_app
+from bridge.console.front import Denied, Front
 from bridge.console.health import Readiness
+from bridge.console.hosts import LocalHosts
+from bridge.console.pages.renderer import Renderer
+from bridge.console.sessions import Sessions
+from bridge.console.stream import Listeners
 from bridge.errors import InvalidArgument
 from bridge.executors import Executors
 from bridge.http_server import HttpServer
@@ -36,6 +41,8 @@ class PortParts:
         self._parts = parts
         self._gates = gates
         self._integrity = integrity
+        self._renderer = Renderer()
+        self._listeners = Listeners()
 
     async def agents(self, deployment: str, executors: Executors) -> Mirrors | None:
         """What agents on Tritons' hosts copy, None where their port is off."""
@@ -59,7 +66,10 @@ class PortParts:
             metrics,
             self._integrity,
             local_only=self.admin_is_local,
-            gate=partial(GatedApp, gate=self._gates.admin(), needs=self._gates.admin_needs),
+            gate=partial(
+                GatedApp, gate=self._gates.admin(), needs=self._gates.admin_needs, denied=Denied(self._renderer)
+            ),
+            listeners=self._listeners,
         )
 
     @property
@@ -72,9 +82,11 @@ class PortParts:
         settings, tls = self._settings, self._inputs.admin_tls
         if not settings.admin_port:
             return {}
-        server = HttpServer(app, tls.ssl_context() if tls else None)
+        front: ASGIApp = Front(app, self._gates.admin(), Sessions(), self._renderer)
+        server = HttpServer(LocalHosts(front) if self.admin_is_local else front, tls.ssl_context() if tls else None)
         port = await server.start(settings.admin_address, settings.admin_port)
         self._parts.on_close(lambda: server.stop(1.0))
+        self._parts.on_close_call(self._listeners.close)
         return {"admin": port}
 
     async def mesh_metrics(self, metrics: Metrics) -> dict[str, int]:

@@ -31,6 +31,10 @@ class Gate:
         """Whether any call needs a scope."""
         return bool(self._required)
 
+    def permitted(self, identity: Identity) -> frozenset[Scope]:
+        """The scopes that this caller has here, those included that are everybody's."""
+        return identity.scopes | (frozenset(Scope) - self._required)
+
     def requires(self, scope: Scope | None) -> bool:
         return scope in self._required
 

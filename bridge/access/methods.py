@@ -101,7 +101,27 @@ REST: Needs = {
 }
 """By the action of a URL. URLs that mean nothing are answered alike to everybody."""
 
+CONSOLE: Needs = {
+    "GET /": READ,
+    "GET /models": READ,
+    "GET /vmodels": READ,
+    "GET /history": READ,
+    "GET /at": READ,
+    "GET /rollback": READ,
+    "POST /rollback": MANAGE,
+    "POST /unpin": MANAGE,
+    # What shows the form for a token cannot ask for one.
+    "GET /login": OPEN,
+    "POST /login": OPEN,
+    "POST /logout": OPEN,
+    "GET /static/console.css": OPEN,
+    "GET /static/console.js": OPEN,
+    "GET /static/icon.svg": OPEN,
+}
+"""The pages of the admin port for people, by HTTP method and path."""
+
 ADMIN: Needs = {
+    **CONSOLE,
     "GET /livez": OPEN,
     "GET /readyz": OPEN,
     METRICS_PAGE: READ,
@@ -121,6 +141,7 @@ ADMIN: Needs = {
     "GET /api/v1/export/anchor": READ,
     "GET /api/v1/openapi.json": READ,
     "GET /api/v1/stream": READ,
+    "GET /api/v1/provenance": READ,
     "GET /api/v1/rollback": READ,
     "POST /api/v1/rollback": MANAGE,
     "DELETE /api/v1/pin": MANAGE,

@@ -1,4 +1,4 @@
-"""The admin API: JSON over HTTP, for operators, probes and the `bridge` command.
+"""The admin port: an API in JSON over HTTP for operators, probes and the `bridge` command, and the console's pages.
 
 Models and labels are named in query parameters, since their names may hold any character.
 """
@@ -25,7 +25,10 @@ from bridge.console.health import Readiness
 from bridge.console.history_api import HistoryApi
 from bridge.console.hosts import LocalHosts
 from bridge.console.integrity_api import IntegrityApi
+from bridge.console.pages import site
+from bridge.console.pages.renderer import Renderer
 from bridge.console.rollback_api import RollbackApi
+from bridge.console.stream import EventStream, Listeners
 from bridge.errors import BridgeError, Code, InvalidArgument
 from bridge.lifecycle.history_operations import HistoryOperations
 from bridge.lifecycle.integrity_operations import IntegrityOperations
@@ -64,11 +67,22 @@ def admin_app(
     *,
     local_only: bool,
     gate: Gated = _ungated,
+    listeners: Listeners | None = None,
 ) -> Starlette:
-    """The ASGI application of the admin port, behind `gate`. `local_only` is for a port on loopback: it refuses
-    foreign hosts."""
+    """The ASGI application of the admin port, behind `gate`: the API and the console.
+
+    `local_only` is for a port on loopback: it refuses foreign hosts. `listeners` are those of the port.
+    """
+    stream = EventStream(operations.history, listeners or Listeners())
     app = Starlette(
-        routes=[*_probes(health, metrics), *_resources(operations), *_modelmesh(modelmesh), *_integrity(integrity)],
+        routes=[
+            *site.routes(Renderer(), operations, modelmesh, health),
+            *_probes(health, metrics),
+            *_resources(operations),
+            *_modelmesh(modelmesh),
+            *_integrity(integrity),
+            Route("/api/v1/stream", _answering(stream.stream)),
+        ],
         exception_handlers={HTTPException: _http_error},
         middleware=[*([Middleware(LocalHosts)] if local_only else []), Middleware(gate)],
     )
@@ -109,6 +123,7 @@ def _resources(operations: Operations) -> list[Route]:
 def _rollback(operations: Operations) -> list[Route]:
     api = RollbackApi(operations)
     return [
+        Route("/api/v1/provenance", _answering(api.provenance)),
         Route("/api/v1/rollback", _answering(api.plan)),
         Route("/api/v1/rollback", _answering(api.run), methods=["POST"]),
         Route("/api/v1/pin", _answering(api.unpin), methods=["DELETE"]),

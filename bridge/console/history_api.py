@@ -23,7 +23,7 @@ class HistoryApi:
         self._operations = operations
 
     async def history(self, request: Request) -> Any:
-        query = questions.parameters(request, "subject", "from", "until", "actor", "action", "after", "limit")
+        query = questions.parameters(request, "subject", "from", "until", "actor", "action", "after", "before", "limit")
         wanted = HistoryFilter(
             subject=query.get("subject", ""),
             since=query.get("from", ""),
@@ -32,6 +32,7 @@ class HistoryApi:
             action=query.get("action", ""),
             after=questions.number(query.get("after", "0"), "after", 0, LARGEST),
             limit=questions.number(query.get("limit", str(EVENTS_PER_PAGE)), "limit", 1, MAX_EVENTS_PER_PAGE),
+            before=questions.number(query["before"], "before", 1, LARGEST) if query.get("before") else None,
         )
         return {"history": [asdict(event) for event in await self._operations.history(wanted)]}
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.requests import Request
 
 from bridge.access import actors, http_gate
-from bridge.access.denial import REQUEST_ID
+from bridge.access.denial import REASON, REQUEST_ID
 from bridge.access.gates import ADMIN
 from bridge.errors import InvalidArgument
 from bridge.registry.records import Actor
 
 BODY_LIMIT = 1024 * 1024
 """Bytes."""
+
+FORM = "application/x-www-form-urlencoded"
 
 
 def parameters(request: Request, *known: str) -> dict[str, str]:
@@ -61,13 +64,8 @@ def number(text: str, name: str, lowest: int, highest: int) -> int:
 
 async def body(request: Request) -> dict[str, Any]:
     """The body, a JSON object. Raises InvalidArgument."""
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > BODY_LIMIT:
-            raise InvalidArgument(f"the body is larger than {BODY_LIMIT} bytes")
     try:
-        value = orjson.loads(bytes(data))
+        value = orjson.loads(await _content(request))
     except orjson.JSONDecodeError as error:
         raise InvalidArgument(f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -75,7 +73,33 @@ async def body(request: Request) -> dict[str, Any]:
     return value
 
 
-def actor(request: Request) -> Actor:
-    """Who asks, with the reason and the request's id that they gave."""
+async def form(request: Request, *known: str) -> dict[str, str]:
+    """The fields of a form, which has no others than these; empty where one is missing. Raises InvalidArgument."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != FORM:
+        raise InvalidArgument(f"the body is not a form: {kind or 'it has no content type'}")
+    try:
+        fields = parse_qsl((await _content(request)).decode(), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise InvalidArgument("the form is not UTF-8") from error
+    found = dict(fields)
+    if len(found) != len(fields) or not found.keys() <= set(known):
+        raise InvalidArgument(f"the form has to have the fields {', '.join(known)}, each once")
+    return {name: found.get(name, "") for name in known}
+
+
+def actor(request: Request, reason: str = "") -> Actor:
+    """Who asks, with the request's id and the reason, which is in the header unless it is given."""
     metadata = {**http_gate.text_headers(request.scope), REQUEST_ID: request.state.request_id}
+    if reason:
+        metadata[REASON] = reason
     return actors.actor(http_gate.identity(request.scope), ADMIN, metadata)
+
+
+async def _content(request: Request) -> bytes:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > BODY_LIMIT:
+            raise InvalidArgument(f"the body is larger than {BODY_LIMIT} bytes")
+    return bytes(data)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bridge.console import json_schema as js
 from bridge.console import vmodel_body
-from bridge.lifecycle.operations import InstanceView, LabelView, ModelView, VersionView
+from bridge.lifecycle.operations import InstanceView, LabelView, ModelView, ProvenanceView, VersionView
 from bridge.lifecycle.rollback_plan import RollbackPlan
 from bridge.modelmesh.operations import RegisteredModelView, VModelView
 from bridge.registry.anchors import Anchor
@@ -119,6 +119,13 @@ RESOURCES: tuple[Resource, ...] = (
         CHANGED,
         (_needed("model", "the model"), _needed("label", "the label")),
     ),
+    _list(
+        "provenance",
+        "The contents that a model's versions had, and where they came from.",
+        ProvenanceView,
+        _needed("model", "the model"),
+        _optional("version", "one version", js.NUMBER),
+    ),
     Resource("GET", "rollback", "What a rollback would change.", js.envelope(rollback=PLAN), _ROLLBACK),
     Resource(
         "POST",
@@ -138,6 +145,7 @@ RESOURCES: tuple[Resource, ...] = (
         _optional("actor", "only what this actor did"),
         _optional("action", "only of this kind"),
         _AFTER,
+        _optional("before", "only events before this sequence number", js.NUMBER),
         _LIMIT,
     ),
     Resource(
@@ -193,6 +201,15 @@ RESOURCES: tuple[Resource, ...] = (
             _optional("until", f"only events before this time: {_TIME}"),
         ),
         media="application/x-ndjson",
+    ),
+    Resource(
+        "GET",
+        "stream",
+        "Events as they happen, as server-sent events whose ids are sequence numbers: who connects again goes on where "
+        "the last one ended.",
+        js.TEXT,
+        (_optional("after", "begin past this sequence number; without it, with what happens from now on", js.NUMBER),),
+        media="text/event-stream",
     ),
     Resource("GET", "openapi.json", "This description.", js.OBJECT),
 )

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from bridge.console import questions
 from bridge.errors import InvalidArgument
-from bridge.lifecycle.operations import Operations
+from bridge.lifecycle.operations import LARGEST_VERSION, Operations
 from bridge.lifecycle.rollback_plan import RollbackPlan
 
 
@@ -18,6 +18,14 @@ class RollbackApi:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+
+    async def provenance(self, request: Request) -> Any:
+        query = questions.parameters(request, "model", "version")
+        questions.need(query, "model")
+        text = query.get("version")
+        version = questions.number(text, "version", 0, LARGEST_VERSION) if text else None
+        found = await self._operations.provenance(query["model"], version)
+        return {"provenance": [asdict(item) for item in found]}
 
     async def plan(self, request: Request) -> Any:
         """What a rollback would change; nothing happens."""

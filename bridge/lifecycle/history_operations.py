@@ -17,7 +17,10 @@ SELECTORS = ("model:", "label:", "vmodel:")
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Which events to show, as people write it; empty selects all. `limit` is how many at most."""
+    """Which events to show, as people write it; empty selects all. `limit` is how many at most.
+
+    `after` and `before` are sequence numbers that are left out themselves.
+    """
 
     subject: str = ""
     since: str = ""
@@ -26,6 +29,7 @@ class HistoryFilter:
     action: str = ""
     after: int = 0
     limit: int = 100
+    before: int | None = None
 
 
 class HistoryOperations:
@@ -50,8 +54,23 @@ class HistoryOperations:
             action=wanted.action or None,
             after=wanted.after,
             limit=wanted.limit,
+            before=wanted.before,
         )
         return await asyncio.to_thread(self._registry.history, query)
+
+    async def past(self, seq: int, limit: int) -> tuple[EventRecord, ...]:
+        """The events after the one with that number, the oldest first."""
+        query = HistoryQuery(after=seq, limit=limit, newest_first=False)
+        return await asyncio.to_thread(self._registry.history, query)
+
+    async def newest(self) -> int:
+        """The sequence number of the last event, 0 before the first."""
+        found = await asyncio.to_thread(self._registry.history, HistoryQuery(limit=1))
+        return found[0].seq if found else 0
+
+    def now(self) -> int:
+        """Microseconds UTC."""
+        return self._clock.now()
 
     async def at(self, time: str, subject: str = "") -> StateAt:
         """The state at a time, or just after an event (`#SEQ`), of one subject or of all."""
@@ -59,14 +78,14 @@ class HistoryOperations:
         if time.startswith("#"):
             state = await asyncio.to_thread(self._registry.state_at_seq, _sequence(time), about)
         else:
-            state = await asyncio.to_thread(self._registry.state_at, moments.parse(time, self._now()), about)
+            state = await asyncio.to_thread(self._registry.state_at, moments.parse(time, self.now()), about)
         if about is not None and not state.subjects:
             raise NotFound(f"The history knows nothing of {about} before {moments.describe(state.at)}.")
         return state
 
     async def diff(self, earlier: str, later: str, subject: str = "") -> Diff:
         """What differs at the second time from the first."""
-        from_at, to_at = (moments.parse(text, self._now()) for text in (earlier, later))
+        from_at, to_at = (moments.parse(text, self.now()) for text in (earlier, later))
         return await asyncio.to_thread(self._registry.diff, from_at, to_at, await self._subject(subject))
 
     async def live(self, subject: str, version: int | None = None) -> tuple[LiveInterval, ...]:
@@ -88,10 +107,7 @@ class HistoryOperations:
         return await asyncio.to_thread(self._registry.find_subject, text) if text else None
 
     def _time(self, text: str) -> int | None:
-        return moments.parse(text, self._now()) if text else None
-
-    def _now(self) -> int:
-        return self._clock.now()
+        return moments.parse(text, self.now()) if text else None
 
 
 def _sequence(text: str) -> int:

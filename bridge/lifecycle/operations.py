@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from bridge.errors import Code, FailedPrecondition, InvalidArgument
@@ -11,6 +12,7 @@ from bridge.lifecycle.configuration import label_refused
 from bridge.lifecycle.history_operations import HistoryOperations
 from bridge.registry.records import Actor, Copy, EventRecord, Instance, Model, Problem, Version
 from bridge.registry.registry import Registry
+from bridge.registry.rollback_records import Provenance
 from bridge.registry.thread import RegistryThread
 from bridge.serving.routes import VersionState
 from model_repo_sync.policy import from_json
@@ -57,6 +59,27 @@ class VersionView:
     fingerprint: str
     instances: tuple[str, ...]
     updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenanceView:
+    """A content that a version had, and where it came from.
+
+    `fingerprint` is the SHA-256 over all files (`model_repo_sync.content`), `found` that of what lies at `path` now
+    where that is something else. `tensorflow` has the fields of TensorFlow's fingerprint.pb, empty where there is none;
+    `signatures` are the names that can be called. `size` is in bytes, times are microseconds UTC.
+    """
+
+    model: str
+    version: int
+    fingerprint: str
+    path: str
+    size: int
+    signatures: tuple[str, ...]
+    tensorflow: Mapping[str, str]
+    found: str | None
+    first_seen_at: int
+    last_seen_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +139,11 @@ class Operations:
             await self._thread.call(self._registry.model, model)
         return [_version(item, copies) for item in versions]
 
+    async def provenance(self, model: str, version: int | None = None) -> list[ProvenanceView]:
+        """The contents that versions of a model had, by version, the one seen last first."""
+        found = await self._thread.call(self._registry.provenance, model, version)
+        return [_provenance(item) for item in found]
+
     async def labels(self, model: str | None = None) -> list[LabelView]:
         """Labels by model and name. Raises NotFound."""
         return [
@@ -129,6 +157,13 @@ class Operations:
         records = await self._thread.call(self._registry.instances)
         copies = await self._thread.call(self._registry.copies)
         return [_instance(record, copies) for record in records]
+
+    async def copy_sizes(self) -> dict[str, int]:
+        """The bytes that copies take, by instance, as far as their sizes are known."""
+        sizes: Counter[str] = Counter()
+        for copy in await self._thread.call(self._registry.copies):
+            sizes[copy.instance] += copy.size
+        return dict(sizes)
 
     async def events(
         self, subject: str | None = None, action: str | None = None, after: int = 0, limit: int = 100
@@ -229,6 +264,10 @@ def _version(item: Version, copies: tuple[Copy, ...]) -> VersionView:
         instances=tuple(copy.instance for copy in copies if (copy.model, copy.version) == (item.model, item.version)),
         updated_at=item.updated_at,
     )
+
+
+def _provenance(item: Provenance) -> ProvenanceView:
+    return ProvenanceView(**{field.name: getattr(item, field.name) for field in fields(ProvenanceView)})
 
 
 def _instance(record: Instance, copies: tuple[Copy, ...]) -> InstanceView:

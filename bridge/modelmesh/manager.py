@@ -13,7 +13,7 @@ from bridge.modelmesh.vmodels import VModels
 from bridge.placement.clock import Clock
 from bridge.placement.errors import PlacementLoadError, model_not_found
 from bridge.placement.model import ErrorKind, ModelStatus, Status
-from bridge.placement.placement import Placement
+from bridge.placement.placement import InstanceView, Placement
 from bridge.placement.wishes import Ticket
 from bridge.registry.records import Actor, ModelInfo, SetVModel, SetVModelOutcome, VModel
 from bridge.registry.registered_models import assumed_last_use
@@ -61,6 +61,10 @@ class ModelMeshManager:
         self._vmodels = vmodels
         self._placement = placement
         self._clock = clock
+
+    def instances(self) -> tuple[InstanceView, ...]:
+        """The instances that registered models are placed on."""
+        return self._placement.instances()
 
     async def register_model(
         self, id: str, info: ModelInfo, actor: Actor, *, load_now: bool, sync: bool, last_used: int

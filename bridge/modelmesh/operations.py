@@ -51,6 +51,15 @@ class RegisteredModelView:
     created_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class InstanceRoom:
+    """How full an instance is: bytes that models take, those that may be taken, and loads that are under way."""
+
+    used: int
+    capacity: int
+    loading: int
+
+
 class ModelMeshOperations:
     """Reads registered models and vmodels, changes vmodels; with a manager a change takes effect at once.
 
@@ -80,6 +89,11 @@ class ModelMeshOperations:
         if vmodel is None:
             raise NotFound(f"vmodel {id} not found")
         return [self._view(vmodel)]
+
+    def rooms(self) -> dict[str, InstanceRoom]:
+        """How full each instance is, by name; empty where no placement keeps count."""
+        found = self._manager.instances() if self._manager is not None else ()
+        return {item.name: InstanceRoom(item.used + item.pinned, item.capacity, item.loading) for item in found}
 
     async def set_vmodel(self, request: SetVModel, actor: Actor, *, wait: bool = False) -> bool:
         """As setVModel; whether that changed anything. With `wait` return when the transition ended, well or not."""

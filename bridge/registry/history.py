@@ -34,6 +34,8 @@ def read_history(connection: Connection, query: HistoryQuery) -> tuple[EventReco
         value = getattr(query, name)
         if value is not None:
             select = select.where(events.c[name] == canonical.clean(value))
+    if query.before is not None:
+        select = select.where(events.c.seq < query.before)
     if query.since is not None:
         select = select.where(events.c.seq > seq_before(connection, query.since))
     if query.until is not None:

@@ -19,7 +19,8 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """Which events to show. None selects all; `since` is inclusive, `until` exclusive; `after` is a sequence number."""
+    """Which events to show. None selects all; `since` is inclusive, `until` exclusive; `after` and `before` are
+    sequence numbers that are left out themselves."""
 
     subject: str | None = None
     since: int | None = None
@@ -29,6 +30,7 @@ class HistoryQuery:
     after: int = 0
     limit: int = 100
     newest_first: bool = True
+    before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ CatchUp = Callable[[int], Awaitable[None]]
 
 NOBODY = "No replica leads now, so nothing can be changed; another one takes over within seconds."
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-MANAGED = frozenset({"/api/v1/registered_models", "/api/v1/vmodels"})
+MANAGED = frozenset(
+    {"/api/v1/registered_models", "/api/v1/vmodels", "/api/v1/rollback", "/models", "/vmodels", "/rollback"}
+)
 """What only the leader can tell of."""
 
 

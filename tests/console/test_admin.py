@@ -45,6 +45,7 @@ def test_models(server: AdminServer) -> None:
                 "labels": {},
                 "available": [3, 2],
                 "problems": [],
+                "pinned": None,
             }
         ]
     }
@@ -151,7 +152,7 @@ BODY = '{"version": 2}'
 @pytest.mark.parametrize(
     ("method", "path", "query", "body", "status", "code", "sentence"),
     [
-        ("GET", "/", {}, None, 404, "NOT_FOUND", "no such resource: /"),
+        ("GET", "/nothing", {}, None, 404, "NOT_FOUND", "no such resource: /nothing"),
         ("GET", "/livez/", {}, None, 404, "NOT_FOUND", "no such resource: /livez/"),
         ("POST", f"{V1}/models", {}, None, 405, "UNIMPLEMENTED", "POST is not allowed on /api/v1/models"),
         ("GET", f"{V1}/label", LABEL, None, 405, "UNIMPLEMENTED", "GET is not allowed on /api/v1/label"),
