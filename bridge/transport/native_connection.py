@@ -53,7 +53,8 @@ class ConnectionSettings:
 class Connection(asyncio.BufferedProtocol):
     """Runs RPCs as tasks. `unary` and `streams` hold them by path, `buffer` is where its bytes are received.
 
-    That buffer may be shared by all connections of a loop, since received bytes are worked on at once.
+    That buffer may be shared by all connections of a loop, since received bytes are worked on at once. It is one of
+    `open_connections` as long as it is open, and calls `on_lost` then.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Connection(asyncio.BufferedProtocol):
         streams: dict[bytes, StreamRpc],
         settings: ConnectionSettings,
         buffer: bytearray,
-        on_lost: Callable[[Connection], None],
+        open_connections: set[Connection],
+        on_lost: Callable[[], None],
     ) -> None:
         assert native.MODULE is not None
         self._events = native.MODULE
         self._settings = settings
         self._buffer = buffer
+        self._open_connections = open_connections
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._session = native.MODULE.Session(
@@ -86,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._open_connections.add(self)
         self._peer = peer_name(transport.get_extra_info("peername"))
         secured = transport.get_extra_info("ssl_object")
         if secured is not None:
@@ -124,7 +128,8 @@ class Connection(asyncio.BufferedProtocol):
         for task in tuple(self._tasks.values()):
             task.cancel()
         self._wake()
-        self._on_lost(self)
+        self._open_connections.discard(self)
+        self._on_lost()
 
     def pause_writing(self) -> None:
         """A client that does not read what it is sent may not ask for more."""

@@ -97,12 +97,9 @@ class NativeServer:
         await self._wait_closed(1.0)
 
     def _connect(self) -> Connection:
-        connection = Connection(self._unary, self._streams, self._settings, self._buffer, self._lost)
-        self._connections.add(connection)
-        return connection
+        return Connection(self._unary, self._streams, self._settings, self._buffer, self._connections, self._lost)
 
-    def _lost(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+    def _lost(self) -> None:
         if self._stopping and not self._connections:
             self._all_closed.set()
 

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from bridge.transport.choice import GRPCIO, NATIVE
 from model_repo_sync.protos.tensorflow.tensor_pb2 import TensorProto
 from model_repo_sync.protos.tensorflow_serving.predict_pb2 import PredictRequest, PredictResponse
 from tests.acceptance.conftest import Start
@@ -30,13 +31,15 @@ LONG = 300
 Call = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeServer]:
+@pytest.fixture(scope="module", params=(GRPCIO, NATIVE))
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeServer]:
     directory = tmp_path_factory.mktemp("transport")
     kinds = ("echo", "half_plus_two", "slow")
     entries = [Entry(kind, savedmodels.make(kind, directory / kind / "1").parent) for kind in kinds]
     config = model_config.write(directory / "models.config", *entries)
-    with BridgeServer(directory / "bridge", f"--model_config_file={config}") as server:
+    with BridgeServer(
+        directory / "bridge", f"--model_config_file={config}", f"--grpc_server={request.param}"
+    ) as server:
         yield server
 
 

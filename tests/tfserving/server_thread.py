@@ -21,6 +21,7 @@ from bridge.tfserving.metrics import ServingMetrics
 from bridge.tfserving.metrics_page import DEFAULT_PATH, MetricsPage
 from bridge.tfserving.rest_access import RestAccess
 from bridge.tfserving.rest_server import RestServer
+from bridge.transport.choice import AUTO, opener
 from tests.serving import snapshots
 from tests.serving.half_plus_two import FakeLeg
 
@@ -54,9 +55,11 @@ class ServerThread:
         page: bool = False,
         open_leg: OpenLeg | None = None,
         access: RestAccess | None = None,
+        grpc_server: str = AUTO,
     ) -> None:
         self.leg = FakeLeg(snapshots.instance("one"))
         self._open_leg = open_leg or (lambda instance: self.leg)
+        self._open_server = opener(grpc_server)
         self.observed: list[tuple[str, str, Code]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -99,7 +102,9 @@ class ServerThread:
         metrics = ServingMetrics()
         settings = InferenceSettings(recovery_wait=0.2)
         self.core = InferenceCore(self.view, legs, SilentControl(), settings, Observers([metrics]))
-        self._grpc = GrpcServer(self.core, as_content=as_content, observe=self._observer("grpc"))
+        self._grpc = GrpcServer(
+            self.core, as_content=as_content, observe=self._observer("grpc"), open_server=self._open_server
+        )
         self._rest = RestServer(
             self.core,
             timeout_in_ms=timeout_in_ms,

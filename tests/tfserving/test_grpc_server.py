@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -11,13 +12,28 @@ import pytest
 
 from bridge.errors import Unavailable
 from bridge.tfserving.grpc_server import GrpcServer
+from bridge.transport.choice import GRPCIO, NATIVE
 from model_repo_sync.protos.tensorflow_serving import predict_pb2
 from tests.serving import snapshots
-from tests.tfserving.conftest import Ask
+from tests.support.official_client import OfficialClient
+from tests.tfserving.conftest import Ask, half_plus_two
 from tests.tfserving.server_thread import ServerThread, until
 
 DT_FLOAT, DT_STRING, DT_INT64 = 1, 7, 9
 X = {"x": {"dtype": "float32", "values": [1.0, 2.0, 5.0]}}
+
+
+@pytest.fixture(scope="module", params=(GRPCIO, NATIVE))
+def server(request: pytest.FixtureRequest) -> Iterator[ServerThread]:
+    server = ServerThread(grpc_server=request.param)
+    server.publish(half_plus_two())
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def ask(server: ServerThread, client: OfficialClient) -> Ask:
+    return partial(client.ask, server.address)
 
 
 @pytest.fixture
