@@ -345,7 +345,7 @@ def test_versions_roll_over_every_second_without_a_failed_request(
             export(tmp_path / "numbered", version)
             time.sleep(max(0.0, 1 - (time.monotonic() - began)))
         for loop in (first, second):
-            loop.wait_for_version(count + 1)
+            loop.wait_for_version(count + 1, 60)
     for loop in (first, second):
         assert loop.clean, loop.tally
         versions = loop.tally["versions"]
