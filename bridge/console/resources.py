@@ -10,8 +10,11 @@ from bridge.lifecycle.operations import InstanceView, LabelView, ModelView, Prov
 from bridge.lifecycle.rollback_plan import RollbackPlan
 from bridge.modelmesh.operations import RegisteredModelView, VModelView
 from bridge.registry.anchors import Anchor
+from bridge.registry.chain import Break
+from bridge.registry.expectations import Difference
 from bridge.registry.history_records import Diff, LiveInterval, StateAt
 from bridge.registry.records import EventRecord
+from bridge.registry.verification import Verification
 
 JSON = "application/json"
 
@@ -73,6 +76,29 @@ VMODEL: js.Schema = {
     },
     "required": ["target"],
     "additionalProperties": False,
+}
+
+
+def _told(kind: type) -> js.Schema:
+    """A record with the sentence that tells of it."""
+    schema = js.record(kind)
+    return {
+        **schema,
+        "properties": {**schema["properties"], "text": js.TEXT},
+        "required": [*schema["required"], "text"],
+    }
+
+
+_VERIFICATION = js.record(Verification)
+VERIFICATION: js.Schema = {
+    **_VERIFICATION,
+    "properties": {
+        **_VERIFICATION["properties"],
+        "broken": {"anyOf": [_told(Break), {"type": "null"}]},
+        "differences": js.array(_told(Difference)),
+        "whole": js.FLAG,
+    },
+    "required": [*_VERIFICATION["required"], "whole"],
 }
 _PLAN = js.record(RollbackPlan)
 PLAN: js.Schema = {
@@ -187,7 +213,7 @@ RESOURCES: tuple[Resource, ...] = (
         "GET",
         "verify",
         "Whether the history is whole; takes a while.",
-        js.OBJECT,
+        VERIFICATION,
         (_optional("anchor", "an exported anchor as JSON, from which cut tails are found"),),
     ),
     Resource("GET", "export/anchor", "Where the history is now, to be kept elsewhere.", js.record(Anchor)),
