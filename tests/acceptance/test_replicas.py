@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from bridge.registry.registry import Registry
@@ -17,6 +18,7 @@ from tests.support import model_config
 from tests.support.bridge_server import BridgeServer
 from tests.support.change_stream import ChangeStream
 from tests.support.model_config import Entry
+from tests.support.modelmesh_client import VMODEL, ModelMeshClient
 from tests.support.official_client import OfficialClient, export
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.tritonserver import TritonServer, backend_directory
@@ -295,3 +297,47 @@ def test_bridges_with_tritons_of_their_own_share_what_is_wanted(
         assert registry.verify_chain() is None
     finally:
         registry.close()
+
+
+@pytest.mark.parametrize("children", [False, True], ids=["remote", "children"])
+def test_registered_models_are_everybodys(
+    children: bool, triton: TritonServer, start: Start, tmp_path: Path, url: str, client: OfficialClient
+) -> None:
+    """Managed by whichever replica is asked, also past the leader's death; loaded when they are first asked for."""
+    for version in (1, 2):
+        export(tmp_path / "models" / f"m{version}", 1, "")
+    export(tmp_path / "numbered", 1)
+    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2", f"--model_root={tmp_path}/models"]
+    flags += [] if children else triton_flags(triton, tmp_path / "repository")
+    left, right = (start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right"))
+    for server in (left, right):
+        server.wait_for_instances()
+
+    def answers(server: BridgeServer, name: str) -> bool:
+        answer = client.predict(server.modelmesh, [0.0], name=name)
+        return "outputs" in answer
+
+    with ModelMeshClient(right.modelmesh) as mesh:
+        for version in (1, 2):
+            info = {"type": "tensorflow", "path": f"m{version}/1"}
+            mesh("registerModel", modelId=f"m{version}", modelInfo=info)
+        assert VMODEL(mesh("setVModel", vModelId="v", targetModelId="m1", sync=True).status) == "DEFINED"
+        for server in (right, left):
+            assert answers(server, "v")
+        mesh("setVModel", vModelId="v", targetModelId="m2", sync=True)
+        assert mesh.vmodel("v") == ("DEFINED", "m2", "m2")
+        left.kill()
+        wait_for(lambda: _sets(mesh, "v", "m1"), 15, "the other one leads")
+        assert answers(right, "v")
+        left.start()
+        assert answers(left, "v")
+        assert [item["active"] for item in left.get_json("/api/v1/vmodels")["vmodels"]] == ["m1"]
+
+
+def _sets(mesh: ModelMeshClient, vmodel: str, target: str) -> bool:
+    try:
+        return bool(mesh("setVModel", vModelId=vmodel, targetModelId=target, sync=True).activeModelId == target)
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            raise
+        return False
