@@ -28,6 +28,7 @@ from bridge.serving.routes import EMPTY
 from bridge.settings import SETTINGS, Setting
 from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.state import StateCollector
+from bridge.workers.gauges import WorkerGauges
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- Written by docs/generate.py from the code; `make docs` renews it. -->"
@@ -170,7 +171,8 @@ def metrics() -> list[tuple[str, str, str]]:
     registry: Any = SimpleNamespace(events_written=0)
     denials = Denials(lambda event, actor: None, SystemClock())
     state = ReplicaCollector(StateCollector(plane, recorder, registry), lambda: False)
-    lines = Metrics(state, denials.metric).page().decode().splitlines()
+    workers: Any = SimpleNamespace(serving=0, replaced=0)
+    lines = Metrics(state, denials.metric, WorkerGauges(workers)).page().decode().splitlines()
     helps = dict(line.removeprefix("# HELP ").split(" ", 1) for line in lines if line.startswith("# HELP "))
     kinds = dict(line.removeprefix("# TYPE ").split(" ", 1) for line in lines if line.startswith("# TYPE "))
     kept = (name for name in helps if not name.startswith("process_") and not name.endswith("_created"))
