@@ -71,7 +71,8 @@ class Filler:
         state = {"model": model, "version": version, "versions": [version], "fingerprint": "f" * 64, "path": "/m"}
         if kind < 6:
             return _row(dice, label if kind == 3 else f"model:{model}", "live moved", state, version)
-        seen = {"version": version, "state": "AVAILABLE", "code": 0, "message": "", "path": f"/m/{number}", "size": 7}
+        state = {"state": "AVAILABLE", "code": 0, "message": ""}
+        seen = {"version": version, **state, "path": f"/m/{number}", "fingerprint": "f" * 64, "size": 7}
         return _row(dice, f"model:{model}", "version observed", seen, version)
 
 

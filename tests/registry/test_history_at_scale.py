@@ -96,3 +96,7 @@ def test_each_question_is_answered_at_once(registry: Registry, question: str) ->
     median = statistics.median(taken)
     print(f"{question}: {median:.2f} ms")
     assert median < MOST_MILLISECONDS
+
+
+def test_all_of_it_is_verified(registry: Registry) -> None:
+    assert registry.verify_chain() is None

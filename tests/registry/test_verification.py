@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,6 +22,7 @@ from bridge.registry.journal import Journal
 from bridge.registry.live_events import LiveMoved
 from bridge.registry.verification import Verification, verify
 from tests.registry.conftest import Fleet, ManualClock
+from tests.registry.history_filler import Filler
 from tests.registry.tampering import Superuser
 
 KEY = b"a key of the auditors"
@@ -354,3 +357,18 @@ def test_a_forged_event_that_makes_no_sense(history: History) -> None:
         superuser.rehash(1)
 
     assert "says nothing that this release can read" in str(history.verify(work).broken)
+
+
+def test_memory_does_not_grow_with_the_events(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path / "bridge.db")
+    schema.upgrade(url, clock=ManualClock())
+    Registry.open(url).close()
+    peaks: list[int] = []
+    with closing(Database.connect(url)) as database:
+        for number in range(2):
+            Filler(2_000 + 6_000 * number, 5, ManualClock().now() + number * 1_000_000, 1).fill(database)
+            tracemalloc.start()
+            assert database.read(verify).broken is None
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.3 * peaks[0]
