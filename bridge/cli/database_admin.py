@@ -39,6 +39,9 @@ class DatabaseAdmin:
     def versions(self, model: str | None = None) -> Sequence[JsonObject]:
         return self._list(lambda operations: operations.versions(model))
 
+    def provenance(self, model: str, version: int | None) -> Sequence[JsonObject]:
+        return self._list(lambda operations: operations.provenance(model, version))
+
     def labels(self, model: str | None = None) -> Sequence[JsonObject]:
         return self._list(lambda operations: operations.labels(model))
 

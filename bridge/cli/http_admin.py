@@ -42,6 +42,9 @@ class HttpAdmin:
     def versions(self, model: str | None = None) -> Sequence[JsonObject]:
         return self._list("versions", model=model)
 
+    def provenance(self, model: str, version: int | None) -> Sequence[JsonObject]:
+        return self._list("provenance", model=model, version=version)
+
     def labels(self, model: str | None = None) -> Sequence[JsonObject]:
         return self._list("labels", model=model)
 
