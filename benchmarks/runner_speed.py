@@ -11,7 +11,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 from benchmarks.bare_triton import BareTriton, bare_triton
 from benchmarks.calls import FRAME, GrpcCall, half_plus_two_call, identity_call
 from benchmarks.h2load import median_latency_us, run
-from model_repo_sync.triton_config import RunnerOptions
+from model_repo_sync.triton_config import PROCESSES, RunnerOptions
 
 MODEL = Path(__file__).parent.parent / "examples" / "models" / "half_plus_two" / "00000123"
 SMALL = np.array([1, 2, 5, -4], np.float32)
@@ -97,8 +96,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--requests", type=int, default=REQUESTS, help="of each measurement")
     arguments = parser.parse_args()
-    options = RunnerOptions()
-    runners = {"runner": options, "runner, intra_op 1": replace(options, intra_op=1)}
+    runners = {processes: RunnerOptions(processes=processes) for processes in PROCESSES}
     with tempfile.TemporaryDirectory(prefix="bridge-bench-") as scratch:
         found = runner_speed(Path(scratch), runners, rounds=arguments.rounds, requests=arguments.requests)
     print(json.dumps(found, indent=1))

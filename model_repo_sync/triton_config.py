@@ -193,6 +193,9 @@ def _validate_parameters(config: Any) -> None:
     for key in ("threads", "queue_size"):
         value = config.parameters[key].string_value
         _require(value.isdecimal() and int(value) > 0, f"has {value!r} as {key}, which is no positive number")
+    if "processes" in config.parameters:
+        value = config.parameters["processes"].string_value
+        _require(value in PROCESSES, f"has {value!r} as processes instead of {' or '.join(PROCESSES)}")
     try:
         runner = json.loads(config.parameters["runner"].string_value)
         bytes.fromhex(config.parameters["session_config"].string_value)

@@ -143,12 +143,13 @@ def test_an_unresolved_device_is_refused() -> None:
 
 
 def test_batching_and_op_libraries_are_told_where_they_are_wanted(tmp_path: Path) -> None:
-    assert not {"batching", "op_libraries"} & set(generated(tmp_path / "plain").parameters)
+    assert not {"batching", "op_libraries", "processes"} & set(generated(tmp_path / "plain").parameters)
     message = BatchingParameters()
     message.max_batch_size.value = 4
-    options = RunnerOptions(batching=Batching(message), op_libraries=("/ops/a.so",))
+    options = RunnerOptions(batching=Batching(message), op_libraries=("/ops/a.so",), processes="per-device")
     parameters = generated(tmp_path / "m", options=options).parameters
     assert json.loads(parameters["op_libraries"].string_value) == ["/ops/a.so"]
+    assert parameters["processes"].string_value == "per-device"
     assert json.loads(parameters["batching"].string_value)["max_batch_size"] == 4
 
 
@@ -168,6 +169,7 @@ def test_a_probe_is_not_batched() -> None:
     [
         ("batching", '{"size": 1}', "damaged parameter: the parameter batching has the unknown field size"),
         ("op_libraries", "a.so", "damaged parameter"),
+        ("processes", "one", "has 'one' as processes instead of per-version or per-device"),
     ],
 )
 def test_validation_of_optional_parameters(key: str, value: str, fault: str) -> None:

@@ -41,6 +41,12 @@ def test_batching_and_op_libraries_are_read_where_they_are_given() -> None:
     assert (parsed.batching, parsed.op_libraries) == (parameters, ("/ops/a.so", "/ops/b.so"))
 
 
+def test_saved_models_run_in_the_runner_unless_told_otherwise() -> None:
+    assert not config.parse(arguments()).shared
+    assert not config.parse(arguments(processes="per-version")).shared
+    assert config.parse(arguments(processes="per-device")).shared
+
+
 def test_a_gpu_is_named_by_triton() -> None:
     assert config.parse(arguments(kind="GPU")).device == 3
 
@@ -65,6 +71,7 @@ def test_a_probe_has_no_saved_model() -> None:
             "cannot be read: the parameter batching has the unknown field max_batch",
         ),
         (arguments(op_libraries="a.so"), "A parameter of the model configuration cannot be read: Expecting value"),
+        (arguments(processes="one"), "A parameter of the model configuration cannot be read: processes is 'one'"),
         (arguments(threads="many"), "A parameter of the model configuration cannot be read: .*'many'"),
     ],
 )

@@ -148,6 +148,38 @@ def test_an_unloaded_model_leaves_the_others_alone(share: Serve, triton: TritonS
     assert unloaded.call({"x:0": floats(1)}, ["y:0"]) == [floats(2.5)]
 
 
+def test_memory_does_not_grow_with_requests(share: Serve, triton: TritonServer) -> None:
+    """Kinds of requests of a megabyte each, errors among them: a leak of any would show as 30 MB or more."""
+    model, failing = share("dtypes"), share("failures")
+    feeds, fetches = failing.named("reshape", {"x": floats(*[0.0] * (MEGABYTE // 4)), "shape": int32(3)})
+    requests: list[tuple[Served, dict[str, Array], list[str]]] = [
+        (model, {"in_string:0": strings(*[b"s" * 1000] * 1000)}, ["out_string:0"]),
+        (model, {"in_float:0": Array(1, (MEGABYTE // 4,), bytes(MEGABYTE))}, ["out_float:0"]),
+        (failing, feeds, fetches),
+    ]
+    [engine] = engines(triton)
+
+    def burst(times: int) -> int:
+        for _ in range(times):
+            for served, inputs, outputs in requests:
+                served.outcome(served.start(inputs, outputs), outputs)
+        return engine.status("RssAnon")
+
+    before = burst(10)
+    assert burst(35) - before < 15 << 10
+
+
+@pytest.mark.slow
+def test_the_engine_ends_when_nobody_needs_it(own_triton: TritonServer, tmp_path: Path) -> None:
+    saved_model = savedmodels.half_plus_two(tmp_path, 1)
+    model = Served.load(own_triton, tmp_path / "repository", saved_model, processes="per-device")
+    [engine] = engines(own_triton)
+    own_triton.client().unload_model(model.name)
+    wait_for(lambda: not engine.alive, 30, "the engine ended")
+    own_triton.client().load_model(model.name)
+    assert model.call({"x:0": floats(1)}, ["y:0"]) == [floats(2.5)]
+
+
 def test_a_dead_engine_takes_its_runners_along_and_a_load_brings_all_back(
     own_triton: TritonServer, tmp_path: Path
 ) -> None:
