@@ -28,6 +28,7 @@ class Freshness:
         self._until = math.inf
         self._renew: Renew | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._on_extended: Callable[[float], None] | None = None
 
     def renew_by(self, renew: Renew) -> None:
         """Count from now on: each request past the end of the lease waits for `renew`."""
@@ -37,6 +38,14 @@ class Freshness:
     def extend(self, until: float) -> None:
         """The lease lasts until that time of the clock."""
         self._until = until
+        if self._on_extended is not None:
+            self._on_extended(until)
+
+    def on_extended(self, callback: Callable[[float], None]) -> None:
+        """Tell `callback` until when the lease lasts, now if it counts already and whenever that changes."""
+        self._on_extended = callback
+        if self._until < math.inf:
+            callback(self._until)
 
     @property
     def over(self) -> bool:

@@ -34,6 +34,7 @@ from bridge.tfserving.rpc import Caller
 from bridge.workers import handshake, plain
 from bridge.workers.calls import CallClient, Rpcs
 from bridge.workers.handshake import HELLO, PAGE, WorkerStart
+from bridge.workers.leases import LeaseClient
 from bridge.workers.tallies import TallyClient
 
 
@@ -50,7 +51,7 @@ class Worker:
         self._calls = CallClient(lines)
         self._tallies = TallyClient(self._meters, lines)
         words = {"answer": self._calls.answered, "collect": self._tallies.collect}
-        self._link = RouterLink(self._view, words)
+        self._link = RouterLink(self._view, {**words, **LeaseClient(self._view, lines).words})
 
     async def run(self) -> None:
         """Serve until told to stop, then let requests in flight finish."""

@@ -23,6 +23,7 @@ from bridge.workers import plain
 from bridge.workers.addresses import SharedSocket
 from bridge.workers.calls import CallServer
 from bridge.workers.handshake import PAGE, WorkerStart
+from bridge.workers.leases import LeaseServer
 from bridge.workers.process import WorkerProcess
 from bridge.workers.tallies import TallyServer
 
@@ -63,12 +64,15 @@ class Workers:
         self._methods = {service: tuple(methods) for service, methods in management.rpcs.items()}
         self._calls = CallServer(rpcs, self.in_step)
         self._tallies = TallyServer(meters, lambda: self._hub.routers)
-        words = {"ready": self._ready, "refused": self._refused, "denied": self._deny}
+        patience = inputs.settings.recovery_wait_ms / 1000
+        self._leases = LeaseServer(view, lambda: self._hub.routers, patience)
+        words = {**self._leases.words, "ready": self._ready, "refused": self._refused, "denied": self._deny}
         self._hub = LinkHub(control, words={**self._calls.words, **self._tallies.words, **words}, roll=self)
         if view.routes is not EMPTY:
             self._hub.publish(view.routes)
         view.on_published(self._hub.publish)
         view.on_lost(self._hub.lose)
+        self._leases.start()
         meters.own.refresh_by(self._tallies.collect)
 
         self._numbers = range(1, inputs.settings.workers + 1)
@@ -123,6 +127,7 @@ class Workers:
 
     def joined(self, router: Router) -> None:
         self._routers.enlist(router.name)
+        self._leases.welcome(router)
 
     def left(self, router: Router) -> None:
         self._routers.dismiss(router.name)
