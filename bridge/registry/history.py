@@ -7,7 +7,7 @@ so that it costs the same for yesterday as for years ago.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,19 +28,32 @@ from bridge.registry.tables import events, subjects
 
 def read_history(connection: Connection, query: HistoryQuery) -> tuple[EventRecord, ...]:
     """The events that fit, the newest first unless told otherwise."""
-    select = sa.select(events).where(events.c.seq > query.after).limit(query.limit)
+    select = sa.select(events).where(*_bounds(connection, query)).limit(query.limit)
     select = select.order_by(events.c.seq.desc() if query.newest_first else events.c.seq)
     for name in ("subject", "actor", "action"):
         value = getattr(query, name)
         if value is not None:
-            select = select.where(events.c[name] == canonical.clean(value))
-    if query.before is not None:
-        select = select.where(events.c.seq < query.before)
-    if query.since is not None:
-        select = select.where(events.c.seq > seq_before(connection, query.since))
-    if query.until is not None:
-        select = select.where(events.c.seq <= seq_before(connection, query.until))
+            select = select.where(_by_index(name, query) == canonical.clean(value))
     return tuple(record(row) for row in connection.execute(select).mappings())
+
+
+def _bounds(connection: Connection, query: HistoryQuery) -> Iterator[sa.ColumnElement[bool]]:
+    """One bound for each end: of two, SQLite would begin to search at the first and step to the other."""
+    lowest, most = query.after, query.before
+    if query.since is not None:
+        lowest = max(lowest, seq_before(connection, query.since))
+    if query.until is not None:
+        before = seq_before(connection, query.until) + 1
+        most = before if most is None else min(most, before)
+    yield events.c.seq > lowest
+    if most is not None:
+        yield events.c.seq < most
+
+
+def _by_index(name: str, query: HistoryQuery) -> sa.ColumnElement[Any]:
+    """The column; beside a subject, which has the fewest events, written so that its index is not taken instead."""
+    column: sa.ColumnElement[Any] = events.c[name]
+    return column if name == "subject" or query.subject is None else column.concat("")
 
 
 def seq_before(connection: Connection, at: int) -> int:
