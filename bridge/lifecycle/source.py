@@ -108,8 +108,8 @@ class ModelSource:
         self._kick.set()
 
     def aspire_held(self) -> None:
-        """Serve at once what is held; the base path has no say in it."""
-        if self.held is not None:
+        """Serve at once what is held, where all of it is kept; else the next look finds what there is."""
+        if self.held is not None and all(os.path.isdir(path) for path in self.held.values()):
             self._manager.aspire(self._held_directories())
 
     def end_problems(self) -> None:

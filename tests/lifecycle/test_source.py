@@ -262,3 +262,48 @@ async def test_problems_of_the_life_before_end_with_the_first_look(base: Path, e
     assert [path for path, sentence in look.told if sentence] == [str(base / "3")]
     look.source.end_problems()
     assert look.told[-1] == (str(base / "3"), None)
+
+
+def held(directory: Path, *versions: int) -> dict[int, str]:
+    """Kept contents of these versions."""
+    return {version: str(write(directory / f"kept{version}")) for version in versions}
+
+
+async def test_what_is_held_serves_whatever_the_base_path_has(
+    base: Path, executor: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    look = Look(base, Latest(), keep=True, executor=executor)
+    await look.again()
+    look.source.change(str(base), Latest(), SourceRules(1, keep_when_empty=True), held(tmp_path, 1))
+    await look.again()
+    assert look.around.serving() == [1]
+    write(base / "3")
+    await look.again()
+    assert look.around.serving() == [1]
+    base.rename(base.with_name("gone"))
+    await look.again()
+    assert look.around.serving() == [1]
+    assert [path for path, sentence in look.told if sentence] == [str(base)]
+    base.with_name("gone").rename(base)
+    look.source.change(str(base), Latest(), SourceRules(1, keep_when_empty=True), None)
+    await look.again()
+    assert look.around.serving() == [3]
+
+
+async def test_a_held_content_that_is_gone_comes_from_the_base_path(
+    base: Path, executor: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    kept = held(tmp_path, 1)
+    shutil.rmtree(kept[1])
+    look = Look(base, Latest(), keep=True, executor=executor)
+    look.source.change(str(base), Latest(), SourceRules(1, keep_when_empty=True), kept)
+    await look.again()
+    assert look.around.serving() == [1]
+    [(path, sentence)] = look.told
+    assert path == kept[1]
+    assert sentence == (
+        f"{path}, which a rollback holds model m at, is gone: version 1 is loaded from {base / '1'} if it has to be."
+    )
+    shutil.rmtree(base / "1")
+    await look.again()
+    assert look.around.serving() == [1]
