@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bridge import __version__
-from bridge.errors import InvalidArgument
+from bridge.errors import BridgeError, FailedPrecondition, InvalidArgument
 from bridge.registry.records import Replica
 from bridge.registry.thread import RegistryThread
 from bridge.registry_access import replica_name
-from bridge.replicas.leader_line import LeaderLine
+from bridge.replicas.leader_line import PING, LeaderLine
 from bridge.replicas.membership import Duties, Membership, Times
 from bridge.replicas.progress import RouterProgress
 from bridge.replicas.proof import Proof
@@ -21,6 +21,7 @@ from bridge.transport.grpcio_server import GrpcioServer
 
 logger = logging.getLogger(__name__)
 
+PING_SECONDS = 2.0
 BEATS_PER_LEASE = 5
 """How often the leadership is renewed while it lasts."""
 
@@ -54,6 +55,7 @@ class ReplicaLink:
         self.switchboard = Switchboard(
             line, proof, self._leader, catch_up, lambda: dict(self.progress.known()).get(self.name, 0)
         )
+        await self._require_name(line)
         replica = Replica(self.name, await self._serve(), __version__)
         self.membership = Membership(registry, self.thread, replica, self._duties, self.times)
         stage.parts.on_close(self.membership.leave)
@@ -67,6 +69,16 @@ class ReplicaLink:
     def start(self) -> None:
         """Stay known until the end."""
         self._stage.parts.spawn(self.membership.run(), "membership")
+
+    async def _require_name(self, line: LeaderLine) -> None:
+        """Raises FailedPrecondition if another bridge goes by the name of this one."""
+        known = await self.thread.call(self._stage.access.registry.replicas)
+        for replica in known:
+            if replica.name == self.name and await _answers(line, replica.address):
+                raise FailedPrecondition(
+                    f"The bridge at {replica.address} is called '{self.name}', too; "
+                    "give each bridge on one database a --replica_name of its own."
+                )
 
     async def _serve(self) -> str:
         """The address of the port between replicas."""
@@ -83,6 +95,14 @@ class ReplicaLink:
                 return pulse.leader_address
             await self.membership.beat()
         return ""
+
+
+async def _answers(line: LeaderLine, address: str) -> bool:
+    try:
+        await line.call(address, PING, b"", PING_SECONDS)
+    except BridgeError:
+        return False
+    return True
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -29,9 +29,8 @@ from bridge.term import Term
 
 logger = logging.getLogger(__name__)
 
-EPOCH_BITS = 43
-"""A term's epochs begin at its fencing number, shifted by so many bits: past those of every earlier leader, and past
-those that begin at the wall clock."""
+EPOCH_BITS = 32
+"""A term's epochs begin at its fencing number, shifted by so many bits: past those of every earlier leader."""
 
 FLUSH_SECONDS = 2.0
 
@@ -75,7 +74,7 @@ class ReplicaTerm:
         self.term = Term(stage.inputs, control, access, stage.mirrors, stage.serving, stage.mesh, permission=permission)
         plane = self.term.plane
         self.collector = StateCollector(plane, access.recorder, registry)
-        plane.publisher.follow(self._lease.fence << EPOCH_BITS)
+        plane.publisher.begin_at(self._lease.fence << EPOCH_BITS)
         await self.read_routers()
         self._writer = RoutesWriter(registry, self._link.thread)
         handover = Handover(last, self._is_up, self._publish)

@@ -39,9 +39,9 @@ class Publisher:
         self._registered = registered
         self._vmodels = vmodels
 
-    def follow(self, epoch: int) -> None:
-        """Publish under epochs past this one."""
-        self._epoch = max(self._epoch, epoch)
+    def begin_at(self, epoch: int) -> None:
+        """Publish under epochs past this one, whatever the clock says."""
+        self._epoch = epoch
 
     def subscribe(self, sink: Sink) -> None:
         """Give `sink` the current snapshot and every later one."""

@@ -13,7 +13,7 @@ from bridge.replicas.proof import Proof
 logger = logging.getLogger(__name__)
 
 SERVICE = "triton_bridge.Replicas"
-RPC, ADMIN = "Rpc", "Admin"
+RPC, ADMIN, PING = "Rpc", "Admin", "Ping"
 SIGNATURE = "x-bridge-signature"
 
 _OPTIONS = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.errors import BridgeError, FailedPrecondition, Unavailable
+from bridge.lifecycle.backoff import Backoff
 from bridge.registry.records import Actor, Lease, Pulse, Replica
 from bridge.registry.registry import Registry
 from bridge.registry.thread import RegistryThread
@@ -67,6 +69,9 @@ class Membership:
         self._term: asyncio.Task[None] | None = None
         self._kick = asyncio.Event()
         self._beating = asyncio.Lock()
+        self._not_before = -math.inf
+        self._away = False
+        self._backoff = Backoff(1.0, 60.0)
 
     @property
     def leads(self) -> bool:
@@ -101,6 +106,7 @@ class Membership:
             await self._beat()
         except Unavailable as error:
             logger.debug("replica %s cannot reach the database: %s", self.replica.name, error.message)
+            self._away = True
             return False
         return True
 
@@ -125,9 +131,16 @@ class Membership:
                 self._registry.beat, self.replica, self._duties.progress(), self._times.router_lease
             )
             self.pulse = pulse
+            self._returned(started)
             await self._duties.beaten(pulse, started)
-            if self._lease is None and not pulse.led:
+            if self._lease is None and not pulse.led and self._clock() >= self._not_before:
                 await self._stand()
+
+    def _returned(self, now: float) -> None:
+        """Whoever led before the database was away shall go on, so the others wait for a moment."""
+        if self._away and self._lease is None:
+            self._not_before = now + self._times.leader_lease
+        self._away = False
 
     async def _renew(self, lease: Lease) -> None:
         started = self._clock()
@@ -172,6 +185,7 @@ class Membership:
         logger.error("replica %s cannot lead", self.replica.name, exc_info=error)
         lease, self._term, self._lease = self._lease, None, None
         self._authority.end()
+        self._not_before = self._clock() + self._backoff.pause()
         if lease is not None:
             self._resignation = asyncio.create_task(self._resign(lease))
 

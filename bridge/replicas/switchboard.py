@@ -26,7 +26,15 @@ CatchUp = Callable[[int], Awaitable[None]]
 NOBODY = "No replica leads now, so nothing can be changed; another one takes over within seconds."
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 MANAGED = frozenset(
-    {"/api/v1/registered_models", "/api/v1/vmodels", "/api/v1/rollback", "/models", "/vmodels", "/rollback"}
+    {
+        "/api/v1/labels",
+        "/api/v1/registered_models",
+        "/api/v1/vmodels",
+        "/api/v1/rollback",
+        "/models",
+        "/vmodels",
+        "/rollback",
+    }
 )
 """What only the leader can tell of."""
 
@@ -59,7 +67,7 @@ class Switchboard:
                 await own(scope, receive, send)
             elif office is not None:
                 await office.admin(scope, receive, send)
-            elif scope["method"] in READS and scope["path"] not in MANAGED:
+            elif scope["method"] in READS and not (scope["path"] in MANAGED and await self._leader()):
                 await own(scope, receive, send)
             else:
                 await self._pass_on(scope, receive, send)
@@ -69,7 +77,13 @@ class Switchboard:
     def services(self) -> Services:
         """What the other replicas call here."""
         rpc, admin = self._checked(leader_line.RPC, self._take_rpc), self._checked(leader_line.ADMIN, self._take_admin)
-        return {leader_line.SERVICE: Service({leader_line.RPC: rpc, leader_line.ADMIN: admin})}
+        methods = {leader_line.RPC: rpc, leader_line.ADMIN: admin, leader_line.PING: self._ping}
+        return {leader_line.SERVICE: Service(methods)}
+
+    async def _ping(self, message: bytes, caller: Caller) -> bytes:
+        """Somebody asks whether a replica is here."""
+        self._proof.check(caller.metadata.get(leader_line.SIGNATURE, ""), leader_line.PING, message)
+        return envelope.pack_answer(b"")
 
     def _rpc(self, service: str, method: str) -> Rpc:
         async def call(request: bytes, caller: Caller) -> bytes:
