@@ -123,6 +123,43 @@ async def test_authority_counts_from_before_the_renewal(enter: Enter, time: Manu
     assert [*held, duties.holds] == [True, False, True]
 
 
+async def test_after_an_outage_the_others_wait_for_who_led(
+    enter: Enter, time: ManualTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = Duties(), Duties()
+    first, second = enter("a", a, Times(-1, 60, 1)), enter("b", b, Times(5, 60, 1))
+    await first.join()
+    await a.leading.wait()
+    with monkeypatch.context() as outage:
+        outage.setattr(Registry, "beat", _away)
+        outage.setattr(Registry, "renew_lease", _away)
+        assert not await first.beat()
+        assert not await second.beat()
+    assert await second.beat()
+    assert not second.leads
+    assert await first.beat()
+    assert first.leads
+    time.now += 5
+    await second.beat()
+    await b.leading.wait()
+
+
+def _away(*arguments: object) -> None:
+    raise Unavailable("the database is away")
+
+
+async def test_who_failed_to_lead_rests_before_the_next_try(enter: Enter, time: ManualTime) -> None:
+    duties = Duties(fails=True)
+    member = enter("a", duties)
+    await member.join()
+    await asyncio.to_thread(wait_for, lambda: not member.leads, 10, "the term ended")
+    await member.beat()
+    assert duties.terms == [1]
+    time.now += 2
+    await member.beat()
+    await asyncio.to_thread(wait_for, lambda: len(duties.terms) == 2, 10, "another term")
+
+
 async def test_a_term_that_fails_gives_the_leadership_back(enter: Enter, registry: Registry) -> None:
     member = enter("a", Duties(fails=True))
     await member.join()

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message
 
 from bridge.access.identity import Identity, Kind
 from bridge.errors import BridgeError, Code, FailedPrecondition, Unavailable
-from bridge.replicas.leader_line import LeaderLine
+from bridge.replicas.leader_line import PING, LeaderLine
 from bridge.replicas.offices import Office
 from bridge.replicas.proof import Proof
 from bridge.replicas.switchboard import NOBODY, Switchboard
@@ -146,6 +146,10 @@ async def test_calls_in_work_end_with_the_term(pair: Pair) -> None:
     office.close()
     with pytest.raises(BridgeError, match="leads no more; whether the call was carried out is unknown"):
         await call
+
+
+async def test_a_replica_says_that_it_is_there(pair: Pair) -> None:
+    assert await pair.line.call(pair.address, PING, b"", 5) == b""
 
 
 async def test_a_stranger_is_refused(pair: Pair) -> None:
