@@ -72,7 +72,7 @@ def archive(
         target, _reported(event_file.lines(plan.header, rows(database, plan.header.first, plan.last)), plan, progress)
     )
     sha256 = _read_back(target, plan, key)
-    chosen, kept = database.read(lambda connection: _choose(connection, plan.last))
+    chosen, kept = database.study(lambda connection: _choose(connection, plan.last))
     seal = database.read(lambda connection: _seal(connection, plan, target, sha256))
     transactions.run(lambda tx: _seal_and_delete(tx, seal, chosen, kept), actor)
     return ArchiveOutcome(str(target), seal.first_seq, seal.upto, kept.number)

@@ -78,6 +78,15 @@ class Database:
         with self._translated(), self._reader.begin() as connection:
             return work(connection)
 
+    def study(self, work: Callable[[Connection], T]) -> T:
+        """As `read`, for work that may take its time over what it reads: nobody waits for a reader."""
+
+        def patiently(connection: Connection) -> T:
+            self._without_limits(connection)
+            return work(connection)
+
+        return self.read(patiently)
+
     def look(self, work: Callable[[Connection], T]) -> T:
         """Run `work`, which makes one statement: that sees one snapshot by itself, in a third of the round trips."""
         with self._translated(), self._looker.connect() as connection:
@@ -107,9 +116,7 @@ class Database:
             self._foreign_keys_off(connection),
             connection.begin(),
         ):
-            if self.shared:
-                connection.exec_driver_sql("set local statement_timeout = 0")
-                connection.exec_driver_sql("set local lock_timeout = 0")
+            self._without_limits(connection)
             self.lock(connection, SCHEMA_LOCK)
             return work(connection)
 
@@ -121,6 +128,11 @@ class Database:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _without_limits(self, connection: Connection) -> None:
+        if self.shared:
+            for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+                connection.exec_driver_sql(f"set local {limit} = 0")
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
         with self._writer.begin() as connection:

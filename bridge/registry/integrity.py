@@ -31,7 +31,7 @@ class Integrity:
     ) -> Verification:
         """See `verification.verify`. Reads one snapshot; takes some 20 s for 1,000,000 events."""
         with closing(self._open()) as database:
-            return database.read(
+            return database.study(
                 lambda connection: verification.verify(connection, self.key, anchor, archived, progress)
             )
 
@@ -53,7 +53,7 @@ class Integrity:
     def dump(self, target: Path) -> Path:
         """Write every table to the new file `target`, which goes into either kind of database by `Restore`."""
         with closing(self._open()) as database:
-            database.read(lambda connection: new_file.write(target, dumping.lines(connection)))
+            database.study(lambda connection: new_file.write(target, dumping.lines(connection)))
         return target
 
     def archive(
