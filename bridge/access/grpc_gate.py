@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 from bridge.access import methods
 from bridge.access.gate import Gate
@@ -45,7 +44,7 @@ class RpcGate:
             return await rpc(request, caller)
 
         async def identified(request: bytes, caller: Caller) -> bytes:
-            return await rpc(request, replace(caller, identity=self._admit(method, scope, caller)))
+            return await rpc(request, caller._replace(identity=self._admit(method, scope, caller)))
 
         return identified if scope is Scope.MANAGE else admitted
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -53,7 +52,7 @@ class Stream:
         deadline = None if caller.timeout is None else monotonic() + caller.timeout
 
         async def answer(request: bytes, send: Callable[[bytes], Awaitable[None]]) -> bytes | None:
-            now = caller if deadline is None else replace(caller, timeout=deadline - monotonic())
+            now = caller if deadline is None else caller._replace(timeout=deadline - monotonic())
             return await self._answer(request, now, sequences, send)
 
         async for response in Pipeline(answer).responses(requests):

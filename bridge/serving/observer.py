@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bridge.errors import BridgeError, Code
 
@@ -33,8 +33,7 @@ class Answered:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(NamedTuple):
     """A successful inference request: the version and signature that answered, and both messages.
 
     `messages` makes the serialized request and response of the RPC `api`. It is called only for an exchange that is

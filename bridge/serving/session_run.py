@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import orjson
 
@@ -25,8 +25,7 @@ _PLAIN_DTYPES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 14, 17, 19, 22, 23)
 _BY_DATATYPE = {dtypes.DTYPES[number].triton: number for number in _PLAIN_DTYPES}
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRun:
+class SessionRun(NamedTuple):
     """`feeds` pairs the fed aliases with their tensors; `fetches` are the asked aliases in the order of the answer."""
 
     feeds: Sequence[tuple[TensorRoute, Tensor]]

@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bridge.access.certificates import subject
 from bridge.access.identity import Credentials, Identity
@@ -15,8 +17,7 @@ from bridge.telemetry.observers import RequestObserver, unobserved
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who calls and how long they wait: `timeout` is the client's remaining time in seconds, None without a deadline.
 
     `peer` is gRPC's name of the other end; `entries` are all of the call's metadata in their order, `metadata` holds
@@ -26,7 +27,7 @@ class Caller:
 
     timeout: float | None = None
     peer: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = MappingProxyType({})
     entries: Sequence[tuple[str, str | bytes]] = ()
     certificate: bytes = b""
     identity: Identity | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from bridge.errors import BridgeError, Code
@@ -19,14 +19,13 @@ class WireTensor(NamedTuple):
     data: bytes | bytearray | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(NamedTuple):
     """What is asked of one Triton model: outputs are always named, since Triton takes none as all."""
 
     model: str
     inputs: Sequence[WireTensor]
     outputs: Sequence[str]
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = MappingProxyType({})
     request_id: str = ""
 
 

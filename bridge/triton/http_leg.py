@@ -35,7 +35,7 @@ class HttpLeg:
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
         deadline = self._loop_time() + timeout
         request = self._templates.buffers(call, timeout)
-        connection = await self._pool.acquire(deadline)
+        connection = self._pool.take() or await self._pool.acquire(deadline)
         try:
             response = await connection.exchange(request, deadline)
         finally:

@@ -50,7 +50,7 @@ class ConnectionPool:
 
         Raises CallError with `sent` False.
         """
-        connection = self._take()
+        connection = self.take()
         return connection if connection is not None else await self._acquire_slowly(deadline)
 
     def release(self, connection: HttpConnection) -> None:
@@ -74,7 +74,8 @@ class ConnectionPool:
         while self._wake(None):
             pass
 
-    def _take(self) -> HttpConnection | None:
+    def take(self) -> HttpConnection | None:
+        """A connection that nobody uses and that is ready to send, if there is one."""
         while self._idle:
             connection = self._idle.pop()
             if connection.fresh:
@@ -86,7 +87,7 @@ class ConnectionPool:
         try:
             async with asyncio.timeout_at(deadline):
                 while not self._closed:
-                    if (connection := self._take()) is not None:
+                    if (connection := self.take()) is not None:
                         return connection
                     if not self.full:
                         return await self._dial()

@@ -51,7 +51,9 @@ class ChoosingLeg:
         await self._roomy.close()
 
     def _leg(self, call: ModelCall) -> InferenceLeg:
-        size = sum([byte_size(tensor.data) for tensor in call.inputs])
+        size = 0
+        for tensor in call.inputs:
+            size += byte_size(tensor.data)
         return self._lean if size <= self._limit and not self._lean.full else self._roomy
 
 

@@ -120,7 +120,7 @@ async def test_messages_are_made_for_the_log_alone(tmp_path: Path, files: Record
     def never() -> tuple[bytes, bytes]:
         raise AssertionError
 
-    logged.log.exchanged(replace(exchange(), messages=never))
+    logged.log.exchanged(exchange()._replace(messages=never))
     assert logged.told == []
 
 
@@ -129,7 +129,7 @@ async def test_a_fault_of_the_log_is_none_of_the_request(
 ) -> None:
     logged = Logged(files, routes(tmp_path / "half", 1.0))
     with caplog.at_level(logging.CRITICAL):
-        logged.log.exchanged(replace(exchange(), messages=lambda: (b"", None)))  # type: ignore[arg-type,return-value]
+        logged.log.exchanged(exchange()._replace(messages=lambda: (b"", None)))  # type: ignore[arg-type,return-value]
     monkeypatch.setattr(files, "append", lambda record: False)
     logged.log.exchanged(exchange())
     assert logged.told == [("half", Code.INTERNAL), ("half", Code.RESOURCE_EXHAUSTED)]
