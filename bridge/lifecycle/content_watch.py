@@ -14,6 +14,7 @@ from bridge.lifecycle.recorder import Recorder
 from bridge.registry.registry import Registry
 from bridge.registry.rollback_records import Provenance
 from model_repo_sync.content import Content, ContentReader, FileDigest, is_unchanged
+from model_repo_sync.object_store import local_path
 from model_repo_sync.sources import VersionDirectory
 
 logger = logging.getLogger(__name__)
@@ -62,11 +63,12 @@ class ContentWatch:
             task.cancel()
 
     async def changed(self, model: str, versions: Sequence[VersionDirectory]) -> Mapping[str, str]:
-        """Sentences by path of versions that hold something else than what was loaded from there.
+        """Sentences by path of versions on this machine that hold something else than what was loaded from there.
 
         What changes is read beside the looks, and believed once two readings agree: it might be half written.
         """
-        found = [(item, self._watched.get((model, item.version))) for item in versions]
+        here = [item for item in versions if local_path(item.path) is not None]
+        found = [(item, self._watched.get((model, item.version))) for item in here]
         watched = [(item, known) for item, known in found if known and known.provenance.path == item.path]
         if not watched:
             return {}

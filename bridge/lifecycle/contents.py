@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Protocol
@@ -36,8 +35,8 @@ class VersionContents(Protocol):
     def path(self, model: str, version: int, sha256: str) -> str:
         """Where a kept content lies, or would lie."""
 
-    async def loaded(self, servable: Servable, stored: str | None) -> None:
-        """A version serves; its copy in a model repository is `stored`."""
+    async def loaded(self, servable: Servable, stored: str | None, path: str) -> None:
+        """A version serves that came from `path`; its copy in a model repository is `stored`."""
 
     async def retired(self, servable: Servable) -> None:
         """A version serves no more."""
@@ -55,7 +54,7 @@ class NoContents:
     def path(self, model: str, version: int, sha256: str) -> str:
         return ""
 
-    async def loaded(self, servable: Servable, stored: str | None) -> None:
+    async def loaded(self, servable: Servable, stored: str | None, path: str) -> None:
         return None
 
     async def retired(self, servable: Servable) -> None:
@@ -110,7 +109,7 @@ class Contents:
     def path(self, model: str, version: int, sha256: str) -> str:
         return self._kept.path(model, version, sha256)
 
-    async def loaded(self, servable: Servable, stored: str | None) -> None:
+    async def loaded(self, servable: Servable, stored: str | None, path: str) -> None:
         """Read the content of a version that serves, record it, and keep it."""
         model, version = servable.model, servable.version
         async with self._alone:
@@ -120,7 +119,7 @@ class Contents:
             except OSError as error:
                 logger.warning("the content of %s cannot be read: %s", servable, error)
                 return
-            provenance = _provenance(servable, content, self._origin(servable, stored, content, known))
+            provenance = _provenance(servable, content, path, self._origin(servable, stored, content, known))
             self._recorder.record(self._registry.record_provenance, provenance, actor=RECONCILE)
             self._watch.begin(provenance)
             if stored is not None and self._count > 0:
@@ -218,14 +217,14 @@ class Contents:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
 
-def _provenance(servable: Servable, content: Content, origin: Provenance | None) -> Provenance:
+def _provenance(servable: Servable, content: Content, path: str, origin: Provenance | None) -> Provenance:
     saved_model = servable.saved_model
     return Provenance(
         model=servable.model,
         version=servable.version,
         identity=saved_model.fingerprint,
         fingerprint=content.sha256,
-        path=origin.path if origin else os.fspath(servable.source),
+        path=origin.path if origin else path,
         size=content.bytes,
         tensorflow=content.tensorflow,
         signatures=tuple(sorted(saved_model.signatures)),

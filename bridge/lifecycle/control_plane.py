@@ -15,9 +15,10 @@ from typing import Any
 from bridge.errors import BridgeError, NotFound
 from bridge.lifecycle.awaited import AwaitedVersions
 from bridge.lifecycle.configuration import PLATFORM
-from bridge.lifecycle.contents import NoContents, VersionContents
+from bridge.lifecycle.contents import VersionContents
 from bridge.lifecycle.downloads import Downloads
 from bridge.lifecycle.fleet import Fleet
+from bridge.lifecycle.held import HeldContents
 from bridge.lifecycle.leases import RouterLeases
 from bridge.lifecycle.loader import Loader, Wish
 from bridge.lifecycle.model import ModelManager
@@ -34,7 +35,6 @@ from bridge.registry.rollback_records import PinnedContent
 from bridge.serving.routes import ModelRoute, VersionStatus
 from model_repo_sync import names
 from model_repo_sync.policy import from_json
-from model_repo_sync.sources import VersionDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ControlPlane:
         self._stale_problems: dict[str, Collection[str]] = {}
         self._cache: ModelCache = NoModelCache()
         self._spared: Callable[[str], bool] = lambda triton_name: False
-        self._contents: VersionContents = NoContents()
+        self._held = HeldContents()
         self._rehearsing = False
         fleet.keep_if(self._may_be_wanted)
 
@@ -110,7 +110,7 @@ class ControlPlane:
 
     def keep(self, contents: VersionContents) -> None:
         """Say before the first `apply` who knows the contents of versions, and keeps them."""
-        self._contents = contents
+        self._held.keeper = contents
 
     def apply(self, records: Iterable[Model], *, labels_at_once: bool = False) -> None:
         """Serve exactly these models. Those that left are unloaded; their statuses stay, as in TF Serving.
@@ -152,7 +152,7 @@ class ControlPlane:
         """Load kept contents of a model beside what it serves, out of any request's reach; nothing ends a rehearsal."""
         self._rehearsing = True
         try:
-            self._manager(name).rehearse(self._directories(name, contents))
+            self._manager(name).rehearse(self._held.directories(name, contents))
         finally:
             self._rehearsing = False
 
@@ -210,7 +210,7 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """End every task; nothing is unloaded, since a restart finds it again."""
-        self._contents.stop()
+        self._held.keeper.stop()
         tasks = [*self._source_tasks.values(), *self._tasks]
         for task in tasks:
             task.cancel()
@@ -288,20 +288,20 @@ class ControlPlane:
         await self._loader.reserve(model, version, path)
 
     async def load(self, model: str, version: int, path: str, wish: Wish) -> Servable:
-        return await self._loader.load(model, version, path, wish)
+        return self._held.loaded(await self._loader.load(model, version, path, wish), path)
 
     def serve(self, servable: Servable) -> None:
         self._observations.warnings(servable)
         self.fleet.pin(servable)
-        stored = self.fleet.stored(servable.triton_name)
-        self.spawn(self._contents.loaded(servable, stored), f"reading of the content of {servable}")
+        stored, path = self.fleet.stored(servable.triton_name), self._held.came_from(servable)
+        self.spawn(self._held.keeper.loaded(servable, stored, path), f"reading of the content of {servable}")
 
     async def retire(self, servable: Servable, epoch: int) -> None:
         await self.leases.wait_drained(epoch)
         instances = self.fleet.instances_with(servable.triton_name)
         await self.fleet.unload(servable)
         self._observations.unloaded(servable, instances)
-        self.spawn(self._contents.retired(servable), f"keeping of the content of {servable}")
+        self.spawn(self._held.keeper.retired(servable), f"keeping of the content of {servable}")
         await self._loader.release(servable)
 
     def instances_with(self, triton_name: str) -> tuple[str, ...]:
@@ -317,7 +317,7 @@ class ControlPlane:
         self._progress.set()
         source = self._sources.get(model)
         asked = source is None or source.asked or self._rehearsing
-        self._observations.version(model, status, path, servable, asked=asked)
+        self._observations.version(model, status, self._held.origin(path), servable, asked=asked)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
@@ -354,7 +354,7 @@ class ControlPlane:
         manager.configured = True
         manager.set_logging(logging_route(record.logging))
         policy = from_json(record.policy)
-        held = self._held(record)
+        held = self._held.of(record)
         source = self._sources.get(name)
         if source is not None:
             source.change(record.base_path, policy, self._rules, held)
@@ -370,7 +370,7 @@ class ControlPlane:
             on_look=lambda: self._progress.set(),
             recall=recall_nothing if self.publisher.configured else self._recall,
             stale=self._stale_problems.pop(name, ()),
-            watch=self._contents.changed,
+            watch=self._held.keeper.changed,
             held=held,
         )
         self._sources[name] = source
@@ -383,17 +383,6 @@ class ControlPlane:
             self._managers[name] = ModelManager(name, self, self._awaited(name), self._transition)
             self._managers[name].configured = False
         return self._managers[name]
-
-    def _held(self, record: Model | ModelSpec) -> dict[int, str] | None:
-        """The versions that a rollback holds, with where their contents are kept."""
-        pin = record.pin if isinstance(record, Model) else None
-        return dict(self._directories(record.name, pin.contents)) if pin is not None else None
-
-    def _directories(self, name: str, contents: Iterable[PinnedContent]) -> list[VersionDirectory]:
-        return [
-            VersionDirectory(item.version, self._contents.path(name, item.version, item.fingerprint))
-            for item in contents
-        ]
 
     def _awaited(self, name: str) -> AwaitedVersions:
         if self.publisher.configured:
