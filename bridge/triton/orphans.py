@@ -34,8 +34,20 @@ def _is_runner(process: Path, shared_memory_prefix: str) -> bool:
         program, *arguments = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
         return False
+    if _is_killed(process):
+        return False
     is_runner = os.path.basename(program) == STUB or any(os.path.basename(word) == ENGINE for word in arguments)
     return is_runner and any(word.startswith(shared_memory_prefix) for word in arguments)
+
+
+def _is_killed(process: Path) -> bool:
+    """Whether SIGKILL waits for the process already: Triton's end is the end of its process group."""
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return False
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(signals & 1 << signal.SIGKILL - 1 for signals in pending)
 
 
 def _killed(pid: int) -> bool:

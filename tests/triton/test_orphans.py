@@ -47,3 +47,20 @@ def test_only_runners_with_the_prefix_are_killed(processes: dict[str, subprocess
     assert [process.wait(5) for process in killed] == [-9, -9]
     assert {name: process.poll() for name, process in processes.items()} == dict.fromkeys(processes)
     assert orphans.kill("bridge_test1_") == []
+
+
+@pytest.mark.parametrize(("pending", "left"), [("0000000000000100", True), ("0000000000000000", False)])
+def test_what_is_killed_already_is_left_to_die(
+    processes: dict[str, subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pending: str,
+    left: bool,
+) -> None:
+    victim = processes["orphan"]
+    seen = tmp_path / str(victim.pid)
+    seen.mkdir()
+    (seen / "cmdline").write_bytes(Path(f"/proc/{victim.pid}/cmdline").read_bytes())
+    (seen / "status").write_text(f"SigPnd:\t{0:016x}\nShdPnd:\t{pending}\n")
+    monkeypatch.setattr(orphans, "PROCESSES", tmp_path)
+    assert orphans.kill("bridge_test1_") == ([] if left else [victim.pid])
