@@ -14,13 +14,14 @@ FUZZ_INPUTS ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 SERVE_FLAGS ?=
 TESTS ?= tests
+MATRIX ?= tests/acceptance tests/conformance tests/transport
 
 # The environment is renewed when the files that say what belongs into it have another content, not another date.
 INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.txt bridge/*/native/*.[ch] | cksum | cut -d ' ' -f 1)
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help environment protos serve demo test test-failed test-fast fuzz check format docs lock bench gpu-check clean
+.PHONY: help environment protos serve demo test test-failed test-fast test-matrix fuzz check format docs lock bench gpu-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -58,6 +59,11 @@ test-failed: $(PROTOS) ## what failed in the last run, once more
 
 test-fast: $(PROTOS) ## the tier that needs neither tritonserver nor a SQL server
 	@$(BIN)/python -m pytest -m "not slow and not integration" $(TESTS)
+
+test-matrix: $(PROTOS) ## whole servers under every combination of gRPC server and number of workers
+	@set -e; for server in grpcio native; do for workers in 1 2; do \
+		echo "--grpc_server=$$server --workers=$$workers" >&2; \
+		BRIDGE_GRPC_SERVER=$$server BRIDGE_WORKERS=$$workers $(BIN)/python -m pytest -m "not slow" $(MATRIX); done; done
 
 fuzz: $(PROTOS) ## gRPC messages, REST bodies, URLs: FUZZ_INPUTS=… of each surface, from FUZZ_SEED=…
 	@set -e; for surface in grpc rest url v2_grpc v2_rest; do \

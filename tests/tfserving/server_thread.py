@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -55,7 +56,7 @@ class ServerThread:
         page: bool = False,
         open_leg: OpenLeg | None = None,
         access: RestAccess | None = None,
-        grpc_server: str = AUTO,
+        grpc_server: str = os.environ.get("BRIDGE_GRPC_SERVER", AUTO),
     ) -> None:
         self.leg = FakeLeg(snapshots.instance("one"))
         self._open_leg = open_leg or (lambda instance: self.leg)
