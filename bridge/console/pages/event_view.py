@@ -30,6 +30,13 @@ TROUBLE = frozenset(
     }
 )
 """Actions of events that tell of something that went wrong."""
+GISTS = (
+    (frozenset({"live moved", "label set", "label removed"}), "version"),
+    (frozenset({"version observed", "instance up", "instance lost", "instance back", "instance unwatched"}), "state"),
+    (frozenset({"vmodel created", "vmodel promoted", "vmodel rolled back", "vmodel deleted"}), "active"),
+    (frozenset({"vmodel transition started", "vmodel transition failed", "vmodel transition resumed"}), "target"),
+)
+"""By actions, the value of a state that tells most."""
 PAGES = {"model": ("/models", "name"), "vmodel": ("/vmodels", "id")}
 
 
@@ -57,8 +64,11 @@ class EventView:
     trouble: bool
 
     @property
-    def url(self) -> str:
-        return subject_url(self.event.subject)
+    def gist(self) -> tuple[str, str] | None:
+        """The one value that tells most, before and after."""
+        name = next((name for actions, name in GISTS if self.event.action in actions), "")
+        before, after = (_told(value, name) for value in (self.event.before, self.event.after))
+        return (before, after) if name and before != after else None
 
 
 def view(event: EventRecord) -> EventView:
@@ -86,6 +96,14 @@ def subject_url(subject: str) -> str:
         path, parameter = PAGES[kind]
         return f"{path}?{urlencode({parameter: name})}"
     return f"/history?{urlencode({'subject': subject})}"
+
+
+def _told(state: Any, name: str) -> str:
+    value = state.get(name) if isinstance(state, Mapping) else None
+    if value is None and name == "version":
+        # What selectors of ModelMesh resolve to has no version.
+        return _told(state, "model")
+    return "nothing" if value is None else str(value).lower() if name == "state" else str(value)
 
 
 def _values(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
