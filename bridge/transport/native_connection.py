@@ -153,6 +153,10 @@ class Connection(asyncio.BufferedProtocol):
             task.cancel()
         self._transport.close()
 
+    def abort(self) -> None:
+        """Close, whatever the client has not read yet."""
+        self._transport.abort()
+
     def _say_goodbye(self) -> None:
         if not self._said_goodbye and not self._transport.is_closing():
             self._said_goodbye = True

@@ -14,9 +14,12 @@ from bridge.transport import native
 from bridge.transport.compression import ALGORITHMS
 from bridge.transport.native_connection import Connection, ConnectionSettings
 from bridge.transport.server import ChannelArguments
-from bridge.transport.sockets import listen, remove
+from bridge.transport.sockets import UNIX, SocketFile, listen
 
 R = TypeVar("R")
+
+FLUSH_SECONDS = 1.0
+"""How long clients whose calls were cancelled may take to read that."""
 
 RECEIVE_BYTES = 256 * 1024
 """How much is received at a time."""
@@ -68,7 +71,7 @@ class NativeServer:
         self._tls = tls
         self._buffer = bytearray(RECEIVE_BYTES)
         self._listeners: list[asyncio.Server] = []
-        self._addresses: list[str] = []
+        self._files: list[SocketFile] = []
         self._connections: set[Connection] = set()
         self._all_closed = asyncio.Event()
         self._stopping = False
@@ -78,7 +81,7 @@ class NativeServer:
         loop = asyncio.get_running_loop()
         for socket in sockets:
             self._listeners.append(await loop.create_server(self._connect, sock=socket, ssl=self._tls))
-        self._addresses += addresses
+        self._files += [SocketFile(address) for address in addresses if address.startswith(UNIX)]
         name = sockets[0].getsockname()
         return int(name[1]) if isinstance(name, tuple) else 1
 
@@ -86,15 +89,17 @@ class NativeServer:
         self._stopping = True
         for listener in self._listeners:
             listener.close()
-        for address in self._addresses:
-            remove(address)
+        for file in self._files:
+            file.remove()
         for connection in tuple(self._connections):
             connection.drain()
         if await self._wait_closed(grace):
             return
         for connection in tuple(self._connections):
             connection.end()
-        await self._wait_closed(1.0)
+        if not await self._wait_closed(FLUSH_SECONDS):
+            for connection in tuple(self._connections):
+                connection.abort()
 
     def _connect(self) -> Connection:
         return Connection(self._unary, self._streams, self._settings, self._buffer, self._connections, self._lost)

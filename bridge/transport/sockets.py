@@ -24,11 +24,24 @@ def listen(address: str, *, reuse_port: bool = False) -> socket.socket:
         raise GrpcBindError(address) from error
 
 
-def remove(address: str) -> None:
-    """Take the file of a Unix socket away."""
-    if address.startswith(UNIX):
+class SocketFile:
+    """The file of a Unix socket that listens."""
+
+    def __init__(self, address: str) -> None:
+        self._path = address[len(UNIX) :]
+        self._identity = self._found()
+
+    def remove(self) -> None:
+        """Take the file away, unless another server put its own in its place."""
+        if self._identity is not None and self._found() == self._identity:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+    def _found(self) -> tuple[int, int] | None:
         with contextlib.suppress(OSError):
-            os.unlink(address[len(UNIX) :])
+            status = os.stat(self._path)
+            return status.st_dev, status.st_ino
+        return None
 
 
 def peer_name(address: object) -> str:

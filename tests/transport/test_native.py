@@ -132,9 +132,9 @@ def test_a_call_that_is_reset_at_once(server: Served, connect: Connect) -> None:
     peer = connect()
     cancelled = server.rpcs.events.count("cancelled")
     peer.call(1, f"/{NAME}/Wait", b"60")
-    wait_for(lambda: server.rpcs.events.count("waits") > 0, 5, "the RPC runs")
+    wait_for(lambda: server.rpcs.events.count("waits") > 0, 20, "the RPC runs")
     peer.send(frame(RST_STREAM, 0, 1, b"\0\0\0\x08"))
-    wait_for(lambda: server.rpcs.events.count("cancelled") == cancelled + 1, 5, "the RPC was cancelled")
+    wait_for(lambda: server.rpcs.events.count("cancelled") == cancelled + 1, 20, "the RPC was cancelled")
 
 
 @pytest.mark.parametrize(

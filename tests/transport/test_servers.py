@@ -107,11 +107,11 @@ def test_deadlines(server: Served, channel: grpc.Channel) -> None:
     started = time.monotonic()
     code, _ = failed(lambda: unary(channel, "Wait")(b"60", timeout=0.2))
     assert code is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 9
     timeout = server.rpcs.callers[-1].timeout
     assert timeout is not None
     assert 0.1 < timeout < 0.21
-    wait_for(lambda: server.rpcs.events.count("cancelled") == before + 1, 5, "the RPC was cancelled")
+    wait_for(lambda: server.rpcs.events.count("cancelled") == before + 1, 20, "the RPC was cancelled")
     unary(channel, "Echo")(b"")
     assert server.rpcs.callers[-1].timeout is None
 
@@ -119,18 +119,18 @@ def test_deadlines(server: Served, channel: grpc.Channel) -> None:
 def test_cancellation(server: Served, channel: grpc.Channel) -> None:
     waiting, cancelled = server.rpcs.events.count("waits"), server.rpcs.events.count("cancelled")
     call = unary(channel, "Wait").future(b"60")
-    wait_for(lambda: server.rpcs.events.count("waits") == waiting + 1, 5, "the RPC runs")
+    wait_for(lambda: server.rpcs.events.count("waits") == waiting + 1, 20, "the RPC runs")
     call.cancel()
-    wait_for(lambda: server.rpcs.events.count("cancelled") == cancelled + 1, 5, "the RPC was cancelled")
+    wait_for(lambda: server.rpcs.events.count("cancelled") == cancelled + 1, 20, "the RPC was cancelled")
 
 
 def test_a_client_that_goes_away_cancels_its_calls(server: Served) -> None:
     waiting, cancelled = server.rpcs.events.count("waits"), server.rpcs.events.count("cancelled")
     with grpc.insecure_channel(server.address) as channel:
         calls = [unary(channel, "Wait").future(b"60") for _ in range(5)]
-        wait_for(lambda: server.rpcs.events.count("waits") == waiting + 5, 5, "the RPCs run")
+        wait_for(lambda: server.rpcs.events.count("waits") == waiting + 5, 20, "the RPCs run")
     assert len(calls) == 5
-    wait_for(lambda: server.rpcs.events.count("cancelled") == cancelled + 5, 5, "the RPCs were cancelled")
+    wait_for(lambda: server.rpcs.events.count("cancelled") == cancelled + 5, 20, "the RPCs were cancelled")
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
@@ -223,11 +223,11 @@ def test_a_slow_server_holds_the_requests_back(server: Served, channel: grpc.Cha
 
     before = server.rpcs.events.count("ended")
     call = stream(channel, "Hold")(requests())
-    wait_for(lambda: "read" in server.rpcs.events, 5, "the first request was read")
+    wait_for(lambda: "read" in server.rpcs.events, 20, "the first request was read")
     time.sleep(0.5)
     assert sent < 1000
     call.cancel()
-    wait_for(lambda: server.rpcs.events.count("ended") == before + 1, 5, "the RPC ended")
+    wait_for(lambda: server.rpcs.events.count("ended") == before + 1, 20, "the RPC ended")
 
 
 def test_many_calls_on_one_connection(channel: grpc.Channel) -> None:
@@ -248,10 +248,10 @@ def test_many_connections(server: Served) -> None:
 def test_calls_in_flight_finish_when_the_server_stops(kind: str) -> None:
     with served(kind) as server, grpc.insecure_channel(server.address) as channel:
         call = unary(channel, "Wait").future(b"0.5")
-        wait_for(lambda: "waits" in server.rpcs.events, 5, "the RPC runs")
+        wait_for(lambda: "waits" in server.rpcs.events, 20, "the RPC runs")
         started = time.monotonic()
         server.stop(10)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 9
         assert call.result() == b"0.5"
         assert failed(lambda: unary(channel, "Echo")(b""))[0] is grpc.StatusCode.UNAVAILABLE
 
@@ -259,10 +259,10 @@ def test_calls_in_flight_finish_when_the_server_stops(kind: str) -> None:
 def test_calls_past_the_grace_are_cancelled(kind: str) -> None:
     with served(kind) as server, grpc.insecure_channel(server.address) as channel:
         call = unary(channel, "Wait").future(b"60")
-        wait_for(lambda: "waits" in server.rpcs.events, 5, "the RPC runs")
+        wait_for(lambda: "waits" in server.rpcs.events, 20, "the RPC runs")
         server.stop(0.2)
         assert call.exception().code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-        wait_for(lambda: "cancelled" in server.rpcs.events, 5, "the RPC was cancelled")
+        wait_for(lambda: "cancelled" in server.rpcs.events, 20, "the RPC was cancelled")
 
 
 def test_an_idle_server_stops_at_once(kind: str) -> None:
@@ -270,7 +270,7 @@ def test_an_idle_server_stops_at_once(kind: str) -> None:
         unary(channel, "Echo")(b"")
         started = time.monotonic()
         server.stop(30)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 9
 
 
 def test_a_unix_socket(kind: str, tmp_path: Path) -> None:
@@ -290,6 +290,17 @@ def test_a_socket_file_that_was_left_is_replaced(kind: str, tmp_path: Path) -> N
     subprocess.run(["python3", "-c", command, str(path)], check=True)
     with served(kind, f"unix:{path}"), grpc.insecure_channel(f"unix:{path}") as channel:
         assert unary(channel, "Echo")(b"x") == b"x"
+
+
+def test_the_socket_file_of_a_successor_stays(tmp_path: Path) -> None:
+    """grpcio takes it away."""
+    path = tmp_path / "socket"
+    with served(NATIVE, f"unix:{path}") as old, served(NATIVE, f"unix:{path}") as new:
+        old.stop(0)
+        with grpc.insecure_channel(f"unix:{path}") as channel:
+            assert unary(channel, "Echo")(b"x") == b"x"
+        assert new.rpcs.callers
+        assert not old.rpcs.callers
 
 
 def test_addresses_that_cannot_be_bound(kind: str, server: Served, tmp_path: Path) -> None:
