@@ -16,14 +16,17 @@ VIEWS = ("history", "live_intervals", "versions_history", "labels_history")
 def install(connection: Connection) -> None:
     """Add what is derived to a database with events, filled from those that are there."""
     postgresql = connection.dialect.name == "postgresql"
+    words = _POSTGRESQL if postgresql else _SQLITE
+    # Releases that did not know the column wrote the version into the state alone.
+    slot = slots.expression(f"cast({_version(words)} as text)")
     kind = "stored" if postgresql else "virtual"
     _run(
         connection,
-        f"alter table events add column slot text generated always as ({slots.expression()}) {kind}",
+        f"alter table events add column slot text generated always as ({slot}) {kind}",
         "create index ix_events_slot on events (subject, slot, seq)",
         "insert into subjects (subject, slot) select distinct subject, slot from events",
         *(_POSTGRESQL_TRIGGER if postgresql else _SQLITE_TRIGGERS),
-        *_views(_POSTGRESQL if postgresql else _SQLITE),
+        *_views(words),
     )
 
 
@@ -126,8 +129,8 @@ def _versions_history(words: _Words) -> str:
     return (
         f"create view versions_history as select {_rest('subject')} as model, version,"
         f" {selected}, {words.moment('at')} as started, {words.moment('next_at')} as ended,"
-        " at as started_at, next_at as ended_at, seq from (select seq, at, subject, version, after,"
-        " lead(at) over (partition by subject, version order by seq) as next_at"
+        " at as started_at, next_at as ended_at, seq from (select seq, at, subject, after,"
+        f" {_version(words)} as version, lead(at) over (partition by subject, slot order by seq) as next_at"
         " from events where action = 'version observed') as seen"
     )
 
@@ -143,6 +146,10 @@ def _labels_history(words: _Words) -> str:
         f" from events where slot = '{slots.WANTED}' and action in ('label set', 'label removed')) as moves"
         " where after is not null"
     )
+
+
+def _version(words: _Words) -> str:
+    return f"coalesce(version, {words.number('after', 'version')})"
 
 
 def _rest(column: str) -> str:

@@ -60,13 +60,13 @@ ENDS = frozenset({"model auto-deleted"})
 """Actions after which nothing is left, although they say something after it."""
 
 
-def expression() -> str:
-    """The slot of an event in SQL, on SQLite and PostgreSQL."""
+def expression(version: str) -> str:
+    """The slot of an event in SQL, where `version` is the text of its version."""
     cases = [
         f"when action in ({', '.join(f'{chr(39)}{action}{chr(39)}' for action in actions)}) then '{slot}'"
         for slot, actions in ACTIONS.items()
     ]
-    versions = f"when action = 'version observed' and version is not null then '{VERSION}' || cast(version as text)"
+    versions = f"when action = 'version observed' then coalesce('{VERSION}' || {version}, '{NOTE}')"
     return f"case {' '.join(cases)} {versions} else '{NOTE}' end"
 
 
