@@ -179,6 +179,7 @@ def test_kills_lose_no_change_and_invent_none(
     assert {left.terminate(), right.terminate()} == {0}
 
 
+@pytest.mark.slow
 def test_a_replica_that_was_stopped_for_longer_than_its_leases_fails_no_request(
     triton: TritonServer, start: Start, tmp_path: Path, client: OfficialClient, url: str
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_replica_that_was_stopped_for_longer_than_its_leases_fails_no_request(
     assert [after["holder"] for after in taken] == ["left", "right", "left"]
 
 
+@pytest.mark.slow
 def test_a_leader_without_its_database_decides_nothing(
     postgres: PostgresServer, triton: TritonServer, start: Start, tmp_path: Path, client: OfficialClient, url: str
 ) -> None:
@@ -253,7 +255,7 @@ def test_each_change_of_two_different_files_holds_once(
         wait_for(lambda server=server: server.states("numbered").get(1) == "AVAILABLE", 20, "then the first again")
     servers["left"].kill()
     servers["left"].start()
-    time.sleep(2.5)
+    time.sleep(1.5)
     assert client.predict(servers["right"].grpc, [1.0], name="numbered", label="newer_of_left")["spec"]["version"] == 1
     applied = [event["after"]["models"]["numbered"]["labels"] for event in _applied(url)]
     assert applied == [{"of_left": 1}, {"of_right": 2}, {"newer_of_left": 1}]
@@ -299,7 +301,7 @@ def test_bridges_with_tritons_of_their_own_share_what_is_wanted(
         registry.close()
 
 
-@pytest.mark.parametrize("children", [False, True], ids=["remote", "children"])
+@pytest.mark.parametrize("children", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["remote", "children"])
 def test_registered_models_are_everybodys(
     children: bool, triton: TritonServer, start: Start, tmp_path: Path, url: str, client: OfficialClient
 ) -> None:
