@@ -41,6 +41,8 @@ def _differences(before: StateAt, after: StateAt) -> Iterator[SubjectDiff]:
     for subject in sorted(earlier.keys() | later.keys()):
         old, new = earlier.get(subject, _nothing(subject)), later.get(subject, _nothing(subject))
         for aspect in Aspect:
+            if _marks(old, aspect) == _marks(new, aspect):
+                continue
             found = tuple(changes(_value(old, aspect), _value(new, aspect)))
             if found:
                 yield SubjectDiff(subject, aspect, found, _newer(old, new, aspect))
@@ -71,6 +73,11 @@ def _facts(state: SubjectState, aspect: Aspect) -> tuple[Fact, ...]:
         return state.observed
     fact = state.wanted if aspect is Aspect.WANTED else state.live
     return (fact,) if fact is not None else ()
+
+
+def _marks(state: SubjectState, aspect: Aspect) -> list[tuple[int, bool]]:
+    """What tells facts apart without a look at their states: the same event says the same, but where no bridge was."""
+    return [(fact.seq, fact.state is None) for fact in _facts(state, aspect)]
 
 
 def _newer(old: SubjectState, new: SubjectState, aspect: Aspect) -> tuple[int, ...]:
