@@ -21,7 +21,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.
 PROTOS := model_repo_sync/protos/protos.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help environment protos serve demo test test-failed test-fast test-matrix fuzz check format docs lock bench gpu-check clean
+.PHONY: help environment protos serve demo test test-failed test-fast test-matrix fuzz check format docs screenshots lock bench gpu-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -80,6 +80,9 @@ format: $(INSTALLED) ## rewrite the sources in the project's format
 
 docs: $(PROTOS) ## renew the pages that are written from the code
 	@$(BIN)/python docs/generate.py
+
+screenshots: $(PROTOS) ## renew the pictures of the console in docs/; needs chromium
+	@$(BIN)/python -m docs.screenshots
 
 bench: $(PROTOS) ## the bridge against direct Triton; results in benchmarks/results.json
 	@$(BIN)/python -m benchmarks

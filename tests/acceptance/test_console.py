@@ -134,7 +134,7 @@ def test_login_leads_to_the_page_that_was_asked_for_and_ends(scene: Scene, brows
     [cookie] = context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
     assert VIEWER not in cookie["value"]
-    page.goto("/rollback?subject=label:recommender/stable")
+    page.goto("/rollback?subject=label:recommender/canary")
     expect(page.get_by_text("ben may look, but not roll back: that needs the scope manage.")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Roll back"))).to_have_count(0)
     page.get_by_role("button", name="Log out").click()

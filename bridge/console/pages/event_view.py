@@ -12,6 +12,7 @@ import orjson
 from bridge import moments
 from bridge.registry.differences import changes
 from bridge.registry.history_records import Change
+from bridge.registry.live_events import LiveMoved
 from bridge.registry.records import EventRecord
 
 TIMES = frozenset({"since", "until", "first", "last"})
@@ -57,11 +58,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """An event with its differences. `trouble` tells that something went wrong."""
+    """An event with its differences. `trouble` tells that something went wrong; `cause` are number and action of the
+    event that made a selector move."""
 
     event: EventRecord
     differences: tuple[Difference, ...]
     trouble: bool
+    cause: tuple[int, str] | None = None
 
     @property
     def gist(self) -> tuple[str, str] | None:
@@ -72,7 +75,11 @@ class EventView:
 
 
 def view(event: EventRecord) -> EventView:
-    return EventView(event, differences(event.before, event.after), _is_trouble(event))
+    cause, after = None, event.after
+    match event:
+        case EventRecord(action=LiveMoved.action, after={"cause": {"seq": int(seq), "action": str(action)}}):
+            cause, after = (seq, action), {name: value for name, value in event.after.items() if name != "cause"}
+    return EventView(event, differences(event.before, after or None), _is_trouble(event), cause)
 
 
 def differences(before: Any, after: Any) -> tuple[Difference, ...]:
