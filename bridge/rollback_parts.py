@@ -60,6 +60,6 @@ class RollbackParts:
         kinds: dict[str, RollbackKind] = {
             "model": ModelRollbacks(registry, thread, plane, contents, configurator.follow, patience or None),
             "label": LabelRollbacks(registry, thread, plane, configurator.follow),
-            "vmodel": VModelRollbacks(registry, thread, manager),
+            "vmodel": VModelRollbacks(registry, thread, manager, self.contents),
         }
         return Rollback(registry, thread, self._access.recorder, kinds, configurator.alone, clock)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Protocol
 
 from bridge.clock import Clock
@@ -38,6 +39,9 @@ class VersionContents(Protocol):
     async def loaded(self, servable: Servable, stored: str | None, path: str) -> None:
         """A version serves that came from `path`; its copy in a model repository is `stored`."""
 
+    async def registered(self, servable: Servable, generation: int, stored: str) -> None:
+        """A registered model has a copy, which lies in a model repository at `stored`."""
+
     async def retired(self, servable: Servable) -> None:
         """A version serves no more."""
 
@@ -55,6 +59,9 @@ class NoContents:
         return ""
 
     async def loaded(self, servable: Servable, stored: str | None, path: str) -> None:
+        return None
+
+    async def registered(self, servable: Servable, generation: int, stored: str) -> None:
         return None
 
     async def retired(self, servable: Servable) -> None:
@@ -96,6 +103,7 @@ class Contents:
         self._clock = clock
         self._count = count
         self._needs: Needs = lambda model, version: True
+        self._registered: set[str] = set()
         self._alone = asyncio.Lock()
 
     def keep_if(self, needs: Needs) -> None:
@@ -125,6 +133,23 @@ class Contents:
             if stored is not None and self._count > 0:
                 await self._keep(provenance, stored)
             await self._prune(model)
+
+    async def registered(self, servable: Servable, generation: int, stored: str) -> None:
+        """Read the content of a registered model once for each registration, whose generation counts as its version."""
+        if servable.triton_name in self._registered:
+            return
+        self._registered.add(servable.triton_name)
+        async with self._alone:
+            if await self._known(servable.model, generation):
+                return
+            try:
+                content = await self._in_thread(self._reader.read, stored)
+            except OSError as error:
+                logger.info("the content of %s cannot be read: %s", servable, error)
+                return
+            self._reader.forget(stored)
+            seen = replace(_provenance(servable, content, servable.source, None), version=generation)
+            self._recorder.record(self._registry.record_provenance, seen, actor=RECONCILE)
 
     async def retired(self, servable: Servable) -> None:
         """Note until when a version served, which decides what is kept."""

@@ -333,6 +333,11 @@ class ControlPlane:
 
     def copy_loaded(self, instance: str, servable: Placeable) -> None:
         self._observations.copy_loaded(instance, servable)
+        name = names.parse(servable.triton_name)
+        stored = self.fleet.stored(servable.triton_name) if name is not None and name.registered else None
+        if name is not None and stored is not None and isinstance(servable, Servable):
+            work = self._held.keeper.registered(servable, name.version, stored)
+            self.spawn(work, f"reading of the content of {servable}")
 
     def copy_lost(self, instance: str, triton_name: str, reason: str) -> None:
         for lose in self._on_lost:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from bridge.errors import FailedPrecondition
+from bridge.lifecycle.contents import Contents
 from bridge.lifecycle.earlier import before_transaction
 from bridge.lifecycle.rollback_plan import Prepared, RollbackPlan, difference
 from bridge.modelmesh.manager import ModelMeshManager, VModelState
@@ -34,10 +35,13 @@ class _Earlier:
 class VModelRollbacks:
     """Without a manager (ModelMesh is off) rollbacks are refused."""
 
-    def __init__(self, registry: Registry, thread: RegistryThread, manager: ModelMeshManager | None) -> None:
+    def __init__(
+        self, registry: Registry, thread: RegistryThread, manager: ModelMeshManager | None, contents: Contents
+    ) -> None:
         self._registry = registry
         self._thread = thread
         self._manager = manager
+        self._contents = contents
 
     async def last_change(self, name: str) -> int:
         return await self._thread.call(_before_last_change, self._registry, name)
@@ -51,6 +55,7 @@ class VModelRollbacks:
             *difference("target", now.target if now else None, earlier.model),
         )
         refusal = self._refusal(earlier, registered) if changes else ""
+        refusal = refusal or (await self._other_files(earlier) if registered is None else "")
         plan = RollbackPlan(vmodel_subject(name), earlier.seq, earlier.at, changes, refusal=refusal)
         info = None if registered is not None else _info(earlier.content)
         auto_delete = bool((earlier.content or {}).get("auto_delete"))
@@ -87,6 +92,21 @@ class VModelRollbacks:
         if registered is not None and info is not None and asdict(registered.info) != asdict(info):
             return f"{cannot} it is registered with other content now."
         return ""
+
+    async def _other_files(self, earlier: _Earlier) -> str:
+        """Why a model that has to be registered again is not what it was. Files in other storages are not looked at."""
+        content = earlier.content or {}
+        known = await self._thread.call(self._registry.provenance, earlier.model, content.get("generation", 0))
+        if not known or content.get("key"):
+            return ""
+        cannot = f"Model '{earlier.model}', which the vmodel meant, cannot be put back:"
+        try:
+            found = await self._contents.read(known[0].path)
+        except OSError:
+            return f"{cannot} its files at {known[0].path} are gone."
+        if found.sha256 == known[0].fingerprint:
+            return ""
+        return f"{cannot} the files at {known[0].path} were changed."
 
 
 def _before_last_change(registry: Registry, name: str) -> int:

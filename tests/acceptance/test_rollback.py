@@ -239,9 +239,15 @@ def test_a_vmodel_is_set_back(place: Place, client: OfficialClient) -> None:
         assert place.server.events(subject="vmodel:v", action="rolled back")[-1]["reason"] == "worse"
         assert place.json("rollback", "v")["changed"]
         assert mesh.vmodel("v")[1] == "r2"
+        source = registered / "m1" / "1"
+        (source / "more").write_bytes(b"more")
+        refused = place.run("rollback", "v", code=1)
+        assert refused.endswith(
+            f"'r1', which the vmodel meant, cannot be put back: the files at {source} were changed.\n"
+        )
         shutil.rmtree(registered / "m1")
         refused = place.run("rollback", "v", code=1)
-        assert refused.startswith("Error: VModel 'v' stays as it is: model 'r1': ")
+        assert refused.endswith(f"cannot be put back: its files at {source} are gone.\n")
         assert mesh.vmodel("v")[1:] == ("r2", "r2")
 
 
