@@ -102,6 +102,22 @@ def test_a_rollover_every_second_for_five_minutes(
     _roll_over(pair, client, tmp_path, 300)
 
 
+@pytest.mark.slow
+def test_workers_of_replicas_are_routers_like_others(
+    triton: TritonServer, start: Start, tmp_path: Path, client: OfficialClient, url: str
+) -> None:
+    export(tmp_path / "numbered", 1)
+    flags = [f"--database_url={url}", "--migrate", "--workers=2", *triton_flags(triton, tmp_path / "repository")]
+    _roll_over([start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right")], client, tmp_path, 8)
+    registry = Registry.open(url)
+    try:
+        names = {router.name for router in registry.routers()}
+    finally:
+        registry.close()
+    assert {"left", "right"} < names
+    assert len(names) == 6
+
+
 def _roll_over(pair: list[BridgeServer], client: OfficialClient, tmp_path: Path, seconds: int) -> None:
     """Every second a new version; every third second a replica is stopped for one, the leader and the other in turn."""
     with (
