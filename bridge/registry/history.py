@@ -160,15 +160,12 @@ def _wanted(facts: Mapping[str, Fact]) -> Fact | None:
         return registered
     if wanted.state is None:
         return wanted
-    pin = facts.get(slots.PIN)
-    pinned = pin is not None and pin.state is not None and pin.seq > wanted.seq
-    if not pinned and "labels" not in wanted.state:
-        return wanted
     # Labels are subjects of their own, which may have moved since.
     state = {name: value for name, value in wanted.state.items() if name != "labels"}
-    return (
-        replace(pin, state={**state, "pin": pin.state}) if pin is not None and pinned else replace(wanted, state=state)
-    )
+    pin = facts.get(slots.PIN)
+    if pin is not None and pin.state is not None:
+        state["pin"] = pin.state
+    return replace(wanted if pin is None or pin.seq < wanted.seq else pin, state=state)
 
 
 def _unserved(state: SubjectState, since: int) -> SubjectState:

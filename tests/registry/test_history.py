@@ -12,6 +12,7 @@ from bridge.registry import Actor, ModelInfo, ModelSpec, Owner, Registry, SetVMo
 from bridge.registry.history_records import Aspect, Change, HistoryQuery
 from bridge.registry.live import Move, ServedRegistration, ServedVersion
 from bridge.registry.records import JsonObject
+from bridge.registry.rollback_events import RollbackPinned, RollbackUnpinned
 from tests.registry.conftest import Fleet, ManualClock
 
 SECOND = 1_000_000
@@ -134,6 +135,28 @@ def test_labels_are_subjects_of_their_own(story: Story) -> None:
     (gone,) = story.registry.state_at(story.clock.time, "label:m/stable").subjects
     assert gone.wanted is not None
     assert (gone.wanted.state, gone.wanted.action) == (None, "label removed")
+
+
+def test_a_pin_is_a_part_of_what_is_wanted_until_it_is_lifted(story: Story) -> None:
+    registry = story.registry
+    story.add()
+    pin = {"versions": [1]}
+    found = []
+    for event in (RollbackPinned("m", None, pin), None, RollbackUnpinned("m", pin, None)):
+        story.tick()
+        if event is None:
+            registry.set_policy("m", {"latest": 2}, BOB)
+        else:
+            registry.append(event, ALICE)
+        (model,) = registry.state_at(story.clock.time, "model:m").subjects
+        assert model.wanted is not None
+        assert model.wanted.state is not None
+        found.append((model.wanted.state.get("pin"), model.wanted.action, model.wanted.actor))
+    assert found == [
+        (pin, "rollback pinned", "alice"),
+        (pin, "policy set", "bob"),
+        (None, "rollback unpinned", "alice"),
+    ]
 
 
 def test_vmodels_and_registered_models(story: Story) -> None:
