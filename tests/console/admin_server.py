@@ -17,6 +17,10 @@ from bridge.access.gate import Gate
 from bridge.access.http_gate import GatedApp
 from bridge.access.methods import ADMIN
 from bridge.console.admin import admin_app
+from bridge.console.front import Denied, Front
+from bridge.console.pages.renderer import Renderer
+from bridge.console.sessions import Sessions
+from bridge.console.stream import Listeners
 from bridge.http_server import HttpServer
 from bridge.lifecycle.control_plane import ControlPlane
 from bridge.lifecycle.integrity_operations import IntegrityOperations
@@ -99,10 +103,19 @@ class AdminServer:
         self._thread = RegistryThread()
         operations = Operations(self.registry, self._thread, cast(ControlPlane, self.plane))
         vmodels = ModelMeshOperations(self.registry, self._thread)
-        gated = {} if gate is None else {"gate": partial(GatedApp, gate=gate, needs=ADMIN)}
+        renderer = Renderer()
+        needs: dict[str, Any] = {"needs": ADMIN, "denied": Denied(renderer)}
+        gated = {} if gate is None else {"gate": partial(GatedApp, gate=gate, **needs)}
         integrity = IntegrityOperations(Integrity(url))
-        self.app = admin_app(operations, vmodels, self.health, StubMetrics(), integrity, local_only=local_only, **gated)
-        self._http = HttpServer(self.app, tls.ssl_context() if tls else None)
+        self.listeners = Listeners()
+        self.app = admin_app(
+            *(operations, vmodels, self.health, StubMetrics(), integrity),
+            local_only=local_only,
+            listeners=self.listeners,
+            **gated,
+        )
+        front = self.app if gate is None else Front(self.app, gate, Sessions(), renderer)
+        self._http = HttpServer(front, tls.ssl_context() if tls else None)
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever)
         self._loop_thread.start()
@@ -135,6 +148,9 @@ class AdminServer:
             return Reply(response.status, response.read(), found)
         finally:
             connection.close()
+
+    def end_streams(self) -> None:
+        self._loop.call_soon_threadsafe(self.listeners.close)
 
     def close(self) -> None:
         self._run(self._http.stop, 1.0)
