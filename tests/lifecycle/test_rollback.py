@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bridge import moments
 from bridge.errors import BridgeError, Code
 from bridge.lifecycle.rollback_plan import RollbackPlan
 from bridge.registry.records import Actor
@@ -112,6 +113,14 @@ async def test_a_preview_changes_nothing(place: Place) -> None:
     assert (content.version, content.path) == (1, str(place.models / "a" / "1"))
     assert content.place == place.kept.path("a", 1, content.fingerprint)
     assert (live(place), pinned(place)) == ([2], None)
+
+
+async def test_the_state_of_a_time_comes_back(place: Place) -> None:
+    at = place.registry.events("model:a", "live moved", limit=10)[0].at
+    await serve(place, 2)
+    await serve(place, 3)
+    assert changes(await back(place, "a", moments.describe(at))) == {"versions": ([3], [1])}
+    assert live(place) == [1]
 
 
 async def test_rollbacks_can_be_rolled_back(place: Place) -> None:
