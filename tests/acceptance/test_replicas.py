@@ -264,11 +264,13 @@ def test_each_change_of_two_different_files_holds_once(
         name: start(*flags, f"--replica_name={name}", f"--model_config_file={path}", name=name)
         for name, path in files.items()
     }
-    for server in servers.values():
-        wait_for(lambda server=server: server.states("numbered").get(2) == "AVAILABLE", 20, "the second file holds")
+
+    def all_serve(version: int) -> bool:
+        return all(server.states("numbered").get(version) == "AVAILABLE" for server in servers.values())
+
+    wait_for(lambda: all_serve(2), 20, "the second file holds")
     write("left", 1, "newer_of_left")
-    for server in servers.values():
-        wait_for(lambda server=server: server.states("numbered").get(1) == "AVAILABLE", 20, "then the first again")
+    wait_for(lambda: all_serve(1), 20, "then the first again")
     servers["left"].kill()
     servers["left"].start()
     time.sleep(1.5)

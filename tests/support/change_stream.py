@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -49,7 +49,7 @@ class ChangeStream:
         wait_for(lambda: len(self.acknowledged) >= goal, seconds, f"{count} more changes; refused: {self.refused}")
         return time.monotonic() - started
 
-    def check(self, events: list[Mapping[str, Any]], policy: Mapping[str, Any]) -> None:
+    def check(self, events: Sequence[Mapping[str, Any]], policy: Mapping[str, Any]) -> None:
         """Fail unless `events`, oldest first, are what was acknowledged, and `policy` is what they imply."""
         told = [_number(event["after"]["policy"]) for event in events if event["action"] == "policy set"]
         assert len(told) == len(set(told)), "no change is told twice"
