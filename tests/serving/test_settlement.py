@@ -21,12 +21,15 @@ def routes(epoch: int) -> Routes:
 
 
 class Router:
-    """A router whose link can be held up."""
+    """A router's end."""
 
     def __init__(self, name: str) -> None:
         self.view = RoutesView(name)
         self.link = RouterLink(self.view)
-        self.epochs = lambda: (self.view.routes.epoch, self.view.settled.epoch)
+
+    def epochs(self) -> tuple[int, int]:
+        """Of the snapshots that requests and what is told of states come from."""
+        return self.view.routes.epoch, self.view.settled.epoch
 
 
 @asynccontextmanager
