@@ -12,7 +12,7 @@ from typing import Any
 import bridge.control_parts
 from bridge.cli.main import main
 from bridge.lifecycle.control_plane import ControlPlane
-from bridge.serving.link import LinkServer
+from bridge.serving.link_socket import LinkServer
 
 SOCKET = Path(sys.argv.pop(1))
 

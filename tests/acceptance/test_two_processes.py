@@ -12,7 +12,7 @@ import pytest
 from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore
 from bridge.serving.legs import LegPool
-from bridge.serving.link import connect
+from bridge.serving.link_socket import connect
 from bridge.tfserving.grpc_server import GrpcServer
 from bridge.triton.leg import open_leg
 from tests.acceptance.conftest import Start, triton_flags

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,11 @@ def serving(server: BridgeServer) -> float:
     return metric(server.request("GET", "/metrics", to=server.admin).body.decode(), "bridge_workers ")
 
 
+def wait_for_another(server: BridgeServer, victim: Process) -> None:
+    """Wait until two workers serve, neither of which is `victim`."""
+    wait_for(lambda: victim not in workers(server) and serving(server) == 2, 10, "another worker serves")
+
+
 class Hammer:
     """Requests from several threads, each on a new connection, until the block is left."""
 
@@ -246,7 +252,7 @@ def test_a_killed_worker_is_replaced_and_costs_only_what_it_had_in_flight(
             victim = workers(server)[0]
             began = time.monotonic()
             victim.kill()
-            wait_for(lambda gone=victim: gone not in workers(server) and serving(server) == 2, 10, "another worker")
+            wait_for_another(server, victim)
             assert time.monotonic() - began < 5
             hammer.wait(20)
         stop.set()
@@ -324,9 +330,13 @@ def test_a_unix_socket_outlives_the_worker_that_served_it(start: Start, tmp_path
         pid = int(line.split("worker-")[1].split()[0].split("-")[1])
         [victim] = [one for one in workers(server) if one.pid == pid]
         victim.kill()
-        wait_for(lambda gone=number: (tmp_path / "socket").readlink().name != f"socket.{gone}", 5, "another one leads")
+        wait_for(partial(leads_elsewhere, tmp_path / "socket", number), 5, "it leads to another worker")
     assert server.terminate() == 0
     assert not list(tmp_path.glob("socket*"))
+
+
+def leads_elsewhere(path: Path, number: str) -> bool:
+    return path.readlink().name != f"{path.name}.{number}"
 
 
 ROLLOVERS = [

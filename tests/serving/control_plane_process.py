@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from bridge.serving.link import LinkServer
+from bridge.serving.link_socket import LinkServer
 from tests.serving import snapshots
 
 

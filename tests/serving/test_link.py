@@ -18,7 +18,7 @@ from bridge.serving.control import RoutesView
 from bridge.serving.infer import InferenceCore
 from bridge.serving.inference import Inference
 from bridge.serving.legs import LegPool
-from bridge.serving.link import LinkServer, connect
+from bridge.serving.link_socket import LinkServer, connect
 from bridge.serving.routes import InstanceRoute
 from bridge.serving.routes_json import dumps, loads
 from bridge.triton.calls import CallError, Fault
