@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from bridge.errors import FailedPrecondition
 from bridge.registry import Actor, ModelSpec, Owner, Registry
+from bridge.registry.transaction import Transaction
 from tests.registry.conftest import ManualClock
 
 
@@ -62,3 +65,48 @@ def test_the_same_holder_starts_anew(registry: Registry, actor: Actor) -> None:
     with pytest.raises(FailedPrecondition):
         registry.fenced(first).put_model(ModelSpec("m", "/m"), Owner.CONFIG, actor)
     assert registry.fenced(second).put_model(ModelSpec("m", "/m"), Owner.CONFIG, actor)
+
+
+@pytest.mark.parametrize("dialect", [pytest.param("postgresql", marks=pytest.mark.integration)])
+def test_nobody_leads_before_the_last_write_of_the_leader_before(
+    open_registry: Callable[..., Registry], actor: Actor
+) -> None:
+    """Its lease runs out while it writes."""
+    registry, other = open_registry(), open_registry()
+    lease = registry.acquire_lease("a", 0.5, actor)
+    assert lease is not None
+    guarded, order = threading.Event(), list[str]()
+
+    def write(tx: Transaction) -> None:
+        guarded.set()
+        time.sleep(1.0)
+        order.append("a writes")
+
+    def lead() -> None:
+        taken = None
+        while taken is None:
+            taken = other.acquire_lease("b", 60, actor)
+        order.append("b leads")
+
+    writing = threading.Thread(target=lambda: registry.fenced(lease)._transactions.run(write, actor))
+    writing.start()
+    assert guarded.wait(10)
+    leading = threading.Thread(target=lead)
+    leading.start()
+    for thread in (writing, leading):
+        thread.join()
+    assert order == ["a writes", "b leads"]
+    with pytest.raises(FailedPrecondition):
+        registry.renew_lease(lease, 60, actor)
+
+
+@pytest.mark.parametrize("dialect", [pytest.param("postgresql", marks=pytest.mark.integration)])
+def test_a_lease_is_renewed_while_its_leader_writes(open_registry: Callable[..., Registry], actor: Actor) -> None:
+    registry, other = open_registry(), open_registry()
+    lease = registry.acquire_lease("a", 60, actor)
+    assert lease is not None
+
+    def write(tx: Transaction) -> None:
+        assert other.renew_lease(lease, 60, actor).fence == lease.fence
+
+    registry.fenced(lease)._transactions.run(write, actor)
