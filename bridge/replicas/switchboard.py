@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
@@ -17,6 +18,8 @@ from bridge.replicas.offices import Office
 from bridge.replicas.proof import Proof
 from bridge.tfserving.rpc import Caller, Rpc, Service, Services
 
+logger = logging.getLogger(__name__)
+
 Leader = Callable[[], Awaitable[str]]
 """The address of the leader, empty while nobody leads."""
 
@@ -24,6 +27,8 @@ CatchUp = Callable[[int], Awaitable[None]]
 """Returns once this replica serves by the snapshot with that epoch, or by a newer one, or after a while."""
 
 NOBODY = "No replica leads now, so nothing can be changed; another one takes over within seconds."
+OPENING_SECONDS = 10.0
+"""How long a call waits for a leader that has just begun."""
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 MANAGED = frozenset(
     {
@@ -40,17 +45,36 @@ MANAGED = frozenset(
 
 
 class Switchboard:
-    """`office` answers while this replica leads. `epoch` is that of the snapshot in use."""
+    """`open` gives it what answers while this replica leads; `leads` tells that from the beginning of a term on, so
+    that calls wait for its office. `epoch` is that of the snapshot in use."""
 
     def __init__(
-        self, line: LeaderLine, proof: Proof, leader: Leader, catch_up: CatchUp, epoch: Callable[[], int]
+        self,
+        line: LeaderLine,
+        proof: Proof,
+        leader: Leader,
+        catch_up: CatchUp,
+        epoch: Callable[[], int],
+        leads: Callable[[], bool],
     ) -> None:
-        self.office: Office | None = None
+        self._office: Office | None = None
+        self._opened = asyncio.Event()
+        self._leads = leads
         self._line = line
         self._proof = proof
         self._leader = leader
         self._catch_up = catch_up
         self._epoch = epoch
+
+    def open(self, office: Office) -> None:
+        """This replica leads: `office` answers."""
+        self._office = office
+        self._opened.set()
+
+    def close(self) -> None:
+        """This replica leads no more."""
+        self._office = None
+        self._opened.clear()
 
     def rpcs(self, names: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, Rpc]]:
         """RPCs of these services and methods that reach the leader's."""
@@ -62,7 +86,7 @@ class Switchboard:
         """The application of the admin port: `own` reads, everything else is the leader's."""
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            office = self.office
+            office = self._office if scope["type"] != "http" else await self._present()
             if scope["type"] != "http":
                 await own(scope, receive, send)
             elif office is not None:
@@ -87,7 +111,7 @@ class Switchboard:
 
     def _rpc(self, service: str, method: str) -> Rpc:
         async def call(request: bytes, caller: Caller) -> bytes:
-            office = self.office
+            office = await self._present()
             if office is not None:
                 return await office.within(office.rpcs[service][method](request, caller))
             message = envelope.pack_rpc(service, method, request, caller)
@@ -120,9 +144,10 @@ class Switchboard:
         async def call(message: bytes, caller: Caller) -> bytes:
             self._proof.check(caller.metadata.get(leader_line.SIGNATURE, ""), method, message)
             try:
-                if self.office is None:
+                office = await self._present()
+                if office is None:
                     raise Unavailable(NOBODY)
-                answer = await take(self.office, message, caller)
+                answer = await take(office, message, caller)
             except BridgeError as error:
                 return envelope.pack_error(error)
             # The change is published when the event loop comes round.
@@ -130,6 +155,16 @@ class Switchboard:
             return envelope.pack_answer(b"%d %s" % (self._epoch(), answer))
 
         return call
+
+    async def _present(self) -> Office | None:
+        """What answers here; a term that begins opens its office within moments."""
+        if self._office is None and self._leads():
+            try:
+                async with asyncio.timeout(OPENING_SECONDS):
+                    await self._opened.wait()
+            except TimeoutError:
+                logger.warning("this replica leads, but is not ready for changes yet")
+        return self._office
 
     async def _take_rpc(self, office: Office, message: bytes, caller: Caller) -> bytes:
         service, method, request, original = envelope.unpack_rpc(message, caller.timeout)

@@ -94,6 +94,8 @@ def test_wheel_carries_what_is_no_module(wheel: Path) -> None:
     }
     assert sources <= names
     assert {"bridge/registry/migrations/script.py.mako", *migrations} <= names
+    pages = {path for kind in ("templates", "static") for path in (ROOT / "bridge/console/pages" / kind).iterdir()}
+    assert {path.relative_to(ROOT).as_posix() for path in pages} <= names
     assert {"bridge/py.typed", "model_repo_sync/py.typed", "model_repo_sync/runner/model.py"} <= names
     assert any(name.startswith("bridge/codec/native/_json_numbers") for name in names)
     assert any(name.startswith("model_repo_sync/runner/tensorflow_engine/native/_run") for name in names)
