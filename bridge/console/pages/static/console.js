@@ -2,7 +2,8 @@
 
 // Adds to pages that read without it: local times as titles, and news as it happens.
 
-const QUIET_MS = 400; // changes that come together are shown together
+const QUIET_MS = 300; // changes that come together are shown together
+const BETWEEN_MS = 2000; // a stream of changes is shown step by step
 const AGAIN_MS = 3000; // until a stream that the server refused is tried again
 
 function nameLocalTimes(root) {
@@ -17,6 +18,7 @@ class News {
     this.source = null;
     this.waiting = [];
     this.timer = null;
+    this.shown = -BETWEEN_MS;
     this.state = document.getElementById("live-state");
     this.region = document.getElementById("live-news");
   }
@@ -55,7 +57,12 @@ class News {
   take(event) {
     this.after = event.seq;
     this.waiting.push(event);
-    if (!this.timer) this.timer = setTimeout(() => this.show(), QUIET_MS);
+    if (!this.timer) this.schedule();
+  }
+
+  schedule() {
+    const wait = Math.max(QUIET_MS, this.shown + BETWEEN_MS - performance.now());
+    this.timer = setTimeout(() => this.show(), wait);
   }
 
   async show() {
@@ -69,7 +76,9 @@ class News {
     } catch {
       this.tell("Not live; connecting again", false);
     }
-    this.timer = this.waiting.length ? setTimeout(() => this.show(), QUIET_MS) : null;
+    this.shown = performance.now();
+    this.timer = null;
+    if (this.waiting.length) this.schedule();
   }
 }
 
