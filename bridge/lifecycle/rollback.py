@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 from bridge import moments
 from bridge.clock import Clock
@@ -78,7 +77,7 @@ class Rollback:
                 raise InvalidArgument(f"'{to}' names no event; write #57, or a time.")
             return int(to[1:])
         at = moments.parse(to, self._clock.now())
-        state = await self._thread.call(partial(self._registry.state_at, at, subject))
+        state = await self._thread.call(self._registry.state_at, at, subject)
         if state.gap is not None:
             since, until = state.gap
             to_ = f"to {moments.describe(until)}" if until is not None else "on"
