@@ -167,7 +167,12 @@ def _as_spec(name: str, wanted: Mapping[str, Any]) -> ModelSpec:
 
 def _labels(registry: Registry, model: str, seq: int) -> dict[str, int]:
     prefix = label_subject(model, "")
-    labels = (subject.removeprefix(prefix) for subject in registry.subjects(prefix))
+    # Names may hold slashes: label:a/b/c is of model a/b where there was one.
+    deeper = tuple(
+        label_subject(item.name, "") for item in registry.models(removed=True) if item.name.startswith(f"{model}/")
+    )
+    subjects = (subject for subject in registry.subjects(prefix) if not subject.startswith(deeper))
+    labels = (subject.removeprefix(prefix) for subject in subjects)
     found = ((label, earlier_label(registry, model, label, seq).version) for label in labels)
     return {label: version for label, version in found if version is not None}
 

@@ -67,7 +67,7 @@ class Rollback:
         subject = await self._thread.call(self._registry.find_subject, text)
         kind, _, name = subject.partition(":")
         if kind not in self._kinds:
-            raise InvalidArgument(f"A {kind} cannot be rolled back; only models, labels and vmodels can.")
+            raise InvalidArgument(f"{subject} cannot be rolled back; only models, labels and vmodels can.")
         seq = await self._seq(subject, to) if to else await self._kinds[kind].last_change(name)
         return await self._kinds[kind].prepare(name, seq)
 

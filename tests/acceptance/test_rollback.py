@@ -262,7 +262,7 @@ def test_a_vmodel_is_set_back(place: Place, client: OfficialClient) -> None:
         (["newest", "--to=2999-01-01"], "is in the future"),
         (["newest", "--to=2001-01-01"], "The history begins at"),
         (["newest", "--to=#1"], "Model 'newest' served nothing at event #1"),
-        (["instance:embedded"], "A instance cannot be rolled back; only models, labels and vmodels can."),
+        (["instance:embedded"], "instance:embedded cannot be rolled back; only models, labels and vmodels can."),
     ],
 )
 def test_bad_input_is_one_sentence(place: Place, arguments: list[str], sentence: str) -> None:

@@ -275,7 +275,7 @@ async def test_a_label_goes_back_alone(place: Place) -> None:
     ("subject", "to", "sentence"),
     [
         ("model:a", "", "The history knows no earlier state of model:a to go back to."),
-        ("server", "#1", "A server cannot be rolled back; only models, labels and vmodels can."),
+        ("server", "#1", "server cannot be rolled back; only models, labels and vmodels can."),
         ("model:a", "#1", "Model 'a' served nothing at event #1, so there is nothing to go back to."),
         ("nobody", "", "The history knows nothing called 'nobody'."),
         ("a", "#0", "There is no event #0."),
