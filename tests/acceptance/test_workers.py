@@ -63,7 +63,9 @@ class Connection:
         """Who serves it."""
         port = self._http.sock.getsockname()[1]
         rest = self._server.ports["rest_api_port"]
-        return wait_for(lambda: connections.server_of(workers(self._server), rest, port), 5, "somebody accepts")
+        found = wait_for(lambda: connections.server_of(workers(self._server), rest, port), 5, "somebody accepts")
+        assert found is not None
+        return found
 
     def ask(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
         self._http.request(method, target, body)
@@ -324,6 +326,7 @@ def test_a_unix_socket_outlives_the_worker_that_served_it(start: Start, tmp_path
     server = start(TWO, f"--grpc_socket_path={tmp_path}/socket")
     address = f"unix:{tmp_path}/socket"
     for _ in range(2):
+        wait_for(lambda: serving(server) == 2, 20, "two workers serve")
         assert client.predict(address, [1.0], name="numbered")["outputs"]["y"]["values"] == [1.5]
         number = (tmp_path / "socket").readlink().name.rpartition(".")[2]
         [line] = server.log_lines(f"worker-{number}-", "serves")[-1:]
