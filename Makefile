@@ -14,6 +14,7 @@ FUZZ_INPUTS ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 SERVE_FLAGS ?=
 TESTS ?= tests
+TEST_PROCESSES ?= 2
 MATRIX ?= tests/acceptance tests/conformance tests/transport
 
 # The environment is renewed when the files that say what belongs into it have another content, not another date.
@@ -52,7 +53,7 @@ demo: $(PROTOS) ## a scripted tour that checks itself
 	@$(BIN)/python -m examples.demo
 
 test: $(PROTOS) ## both tiers: fast, and integration with the real tritonserver and PostgreSQL
-	@$(BIN)/python -m pytest -m "not slow" $(TESTS)
+	@$(BIN)/python -m pytest -m "not slow" -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
 
 test-failed: $(PROTOS) ## what failed in the last run, once more
 	@$(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none $(TESTS)
