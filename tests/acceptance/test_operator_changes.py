@@ -91,6 +91,7 @@ def test_changes_take_effect_and_outlive_restarts(place: Place, client: Official
         "numbered\tstable\t1\twaits",
     ]
     server.start()
+    server.wait_for_states("numbered", {2: "AVAILABLE", 1: "AVAILABLE"})
     assert (answered(client, place), answered(client, place, label="stable")) == (2, 1)
     assert answered(client, place, label="canary") == 2
     assert len(server.events(action="config applied")) == 1
