@@ -43,8 +43,13 @@ class ReplicaLink:
         self._duties = duties
         stage.parts.on_close_call(self.thread.close)
 
-    async def open(self, hear: Callable[[str, Any], None], catch_up: Callable[[int], Awaitable[None]]) -> None:
-        """Open the port for the other replicas, and listen to their notices. Raises BridgeError."""
+    async def open(
+        self, hear: Callable[[str, Any], None], catch_up: Callable[[int], Awaitable[None]], epoch: Callable[[], int]
+    ) -> None:
+        """Open the port for the other replicas, and listen to their notices. Raises BridgeError.
+
+        `epoch` is that of the snapshot in use, `catch_up` returns once that is another replica's or newer.
+        """
         # Its library takes 10 MB, which a bridge on SQLite does without.
         from bridge.registry.listener import Listener
 
@@ -52,9 +57,7 @@ class ReplicaLink:
         proof = Proof(await self.thread.call(registry.replica_secret))
         line = LeaderLine(proof)
         stage.parts.on_close(line.close)
-        self.switchboard = Switchboard(
-            line, proof, self._leader, catch_up, lambda: dict(self.progress.known()).get(self.name, 0)
-        )
+        self.switchboard = Switchboard(line, proof, self._leader, catch_up, epoch, lambda: self.membership.leads)
         await self._require_name(line)
         replica = Replica(self.name, await self._serve(), __version__)
         self.membership = Membership(registry, self.thread, replica, self._duties, self.times)

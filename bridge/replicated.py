@@ -71,7 +71,7 @@ class Replicated:
         stage.guard.start(stage.parts)
         self.view.connect(self._link.progress.drained)
         self.view.freshness.renew_by(self._renew)
-        await self._link.open(self._hear, self._catch_up)
+        await self._link.open(self._hear, self._catch_up, lambda: self.view.routes.epoch)
         for work, name in (
             (self._link.progress.run(), "progress of routers"),
             (self._reader.run(), "published routes"),
@@ -127,7 +127,7 @@ class Replicated:
         try:
             await self._take_over(term)
             self._term, self._relay.plane = term, term.term.plane
-            self._link.switchboard.office = term.office
+            self._link.switchboard.open(term.office)
             if not self._begun.done():
                 self._begun.set_result(None)
             await term.failed()
@@ -136,7 +136,8 @@ class Replicated:
                 raise
             self._begun.set_exception(error)
         finally:
-            self._term = self._relay.plane = self._link.switchboard.office = None
+            self._term = self._relay.plane = None
+            self._link.switchboard.close()
             await term.close()
             self._follow_files()
 

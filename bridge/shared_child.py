@@ -91,7 +91,7 @@ class SharedChild:
         stage.parts.spawn(access.recorder.run(), "recorder")
         stage.parts.on_close(lambda: access.record_end(stage.cause()))
         stage.guard.start(stage.parts)
-        await self._link.open(self._hear, self._catch_up)
+        await self._link.open(self._hear, self._catch_up, lambda: self.view.routes.epoch)
         await self._link.join()
         if self._link.membership.leads:
             await self._begun
@@ -120,7 +120,7 @@ class SharedChild:
         office = Office(self._own_management().rpcs, self._own_admin())
         try:
             await self._take_over(registry)
-            self._link.switchboard.office = office
+            self._link.switchboard.open(office)
             if not self._begun.done():
                 self._begun.set_result(None)
             await asyncio.Event().wait()
@@ -129,7 +129,8 @@ class SharedChild:
                 raise
             self._begun.set_exception(error)
         finally:
-            self._leads, self._live, self._link.switchboard.office = False, None, None
+            self._leads, self._live = False, None
+            self._link.switchboard.close()
             office.close()
             self._observations.lead(None)
             if self.term.mesh is not None:

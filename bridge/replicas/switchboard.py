@@ -86,12 +86,12 @@ class Switchboard:
         """The application of the admin port: `own` reads, everything else is the leader's."""
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            office = self._office if scope["type"] != "http" else await self._present()
-            if scope["type"] != "http":
+            reads = scope["type"] != "http" or scope["method"] in READS
+            if self._office is None and reads and scope.get("path") not in MANAGED:
                 await own(scope, receive, send)
-            elif office is not None:
+            elif (office := await self._present()) is not None:
                 await office.admin(scope, receive, send)
-            elif scope["method"] in READS and not (scope["path"] in MANAGED and await self._leader()):
+            elif reads and not await self._leader():
                 await own(scope, receive, send)
             else:
                 await self._pass_on(scope, receive, send)

@@ -39,6 +39,7 @@ class Pair:
 
     def __init__(self) -> None:
         self.address = ""
+        self.begins = False
         self.caught_up: list[int] = []
         self.heard: list[Caller] = []
         self.line = LeaderLine(Proof(SECRET))
@@ -49,10 +50,9 @@ class Pair:
         return self.here.rpcs({"Service": [method]})["Service"][method]
 
     def lead(self, board: Switchboard, rpc: Rpc) -> Office:
-        board.office = Office(
-            {"Service": {"Change": rpc}}, Starlette(routes=[Route("/change", _told, methods=["PUT"])])
-        )
-        return board.office
+        office = Office({"Service": {"Change": rpc}}, Starlette(routes=[Route("/change", _told, methods=["PUT"])]))
+        board.open(office)
+        return office
 
     def _board(self) -> Switchboard:
         async def leader() -> str:
@@ -61,7 +61,7 @@ class Pair:
         async def catch_up(epoch: int) -> None:
             self.caught_up.append(epoch)
 
-        return Switchboard(self.line, Proof(SECRET), leader, catch_up, lambda: 7)
+        return Switchboard(self.line, Proof(SECRET), leader, catch_up, lambda: 7, lambda: self.begins)
 
     async def answer(self, request: bytes, caller: Caller) -> bytes:
         self.heard.append(caller)
@@ -104,6 +104,15 @@ async def test_who_leads_answers_itself(pair: Pair) -> None:
     assert await pair.rpc()(b"request", CALLER) == b"request!"
     assert pair.heard == [CALLER]
     assert pair.caught_up == []
+
+
+async def test_calls_wait_for_a_leader_that_has_just_begun(pair: Pair) -> None:
+    pair.begins = True
+    call = asyncio.ensure_future(pair.rpc()(b"request", CALLER))
+    await asyncio.sleep(0)
+    assert not call.done()
+    pair.lead(pair.here, pair.answer)
+    assert await call == b"request!"
 
 
 async def test_errors_come_back_as_they_were(pair: Pair) -> None:
