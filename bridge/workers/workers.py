@@ -83,7 +83,7 @@ class Workers:
         self._opened: dict[int, asyncio.Future[Mapping[str, int]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
-        self._closing = False
+        self._closing = asyncio.Event()
         self.replaced = 0
 
     async def open(self) -> Mapping[str, int]:
@@ -108,7 +108,7 @@ class Workers:
 
     async def close(self) -> None:
         """Let every worker finish its requests in flight, and end."""
-        self._closing = True
+        self._closing.set()
         for process in self._processes.values():
             process.terminate()
         limit = self._inputs.settings.drain_seconds + SHORT_LIFE
@@ -140,10 +140,10 @@ class Workers:
     async def _keep(self, number: int) -> None:
         """Have a worker of this number, whatever becomes of it."""
         pause = 0.0
-        while True:
+        while not self._closing.is_set():
             started = time.monotonic()
             ended = await self._live(number)
-            if self._closing:
+            if self._closing.is_set():
                 return
             short = time.monotonic() - started < SHORT_LIFE
             pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE) if short else 0.0
@@ -159,6 +159,8 @@ class Workers:
             return f"could not be started: {error.strerror}"
         name = f"worker-{number}-{process.pid}"
         self._processes[name] = process
+        if self._closing.is_set():
+            process.terminate()
         try:
             lines = await process.start(self._told(number, name))
             if lines is not None:
