@@ -61,7 +61,9 @@ class Place:
         return float(value)
 
     def actions(self, subject: str) -> list[str]:
-        return [event["action"] for event in self.server.events(subject=subject)]
+        """What happened to a subject, but for what it resolved to."""
+        actions = [event["action"] for event in self.server.events(subject=subject)]
+        return [action for action in actions if action != "live moved"]
 
 
 @pytest.fixture(scope="module")
