@@ -33,6 +33,10 @@ static const uint64_t POWERS_OF_5[LARGEST_POWER_OF_5 + 1] = {
     95367431640625u, 476837158203125u, 2384185791015625u, 11920928955078125u,
     59604644775390625u, 298023223876953125u, 1490116119384765625u, 7450580596923828125u};
 
+static const char PAIRS[] =
+    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657"
+    "585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
 /* 10^exponent for exponents up to 19. */
 static uint64_t power_of_10(int exponent) { return POWERS_OF_5[exponent] << exponent; }
 
@@ -65,6 +69,9 @@ static uint64_t scaled(uint64_t significand, int binary, int decimal) {
     return (uint64_t)value;
 }
 
+/* floor(log10(2^power)): the decimal exponent of what lies between 2^power and its double, or one less than that. */
+static int least_exponent(int power) { return (int)(((int64_t)power * 315653) >> 20); }
+
 /* The decimal digits of a finite positive value, rounded to `precision`, and the exponent of the first; 0 if too hard. */
 static uint64_t decimal_digits(double value, int precision, int *exponent) {
     uint64_t bits;
@@ -72,8 +79,7 @@ static uint64_t decimal_digits(double value, int precision, int *exponent) {
     int binary = (int)(bits >> 52) - 1075;
     if (binary == -1075) return 0; /* subnormal */
     uint64_t significand = (bits & ((1ull << 52) - 1)) | 1ull << 52;
-    /* floor(log10(2^(binary + 52))): the exponent, or one less than it. */
-    int guess = (int)floor((binary + 52) * 0.30102999566398119521);
+    int guess = least_exponent(binary + 52);
     uint64_t limit = power_of_10(precision);
     uint64_t digits = scaled(significand, binary, precision - 1 - guess);
     if (digits >= limit) digits = scaled(significand, binary, precision - 1 - ++guess);
@@ -83,11 +89,14 @@ static uint64_t decimal_digits(double value, int precision, int *exponent) {
 
 static char *write_unsigned(char *out, uint64_t value) {
     char text[20];
-    int length = 0;
-    do text[length++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (length) *out++ = text[--length];
-    return out;
+    int start = sizeof text;
+    for (; value >= 100; value /= 100) memcpy(text + (start -= 2), PAIRS + 2 * (value % 100), 2);
+    if (value >= 10)
+        memcpy(text + (start -= 2), PAIRS + 2 * value, 2);
+    else
+        text[--start] = (char)('0' + value);
+    memcpy(out, text + start, sizeof text - (size_t)start);
+    return out + sizeof text - start;
 }
 
 static char *write_signed(char *out, int64_t value) {
@@ -120,11 +129,16 @@ static char *write_digits(char *out, uint64_t digits, int precision, int exponen
         memcpy(out, text, (size_t)count);
         return out + count;
     }
-    for (int index = 0; index < count || index <= exponent; index++) {
-        if (index == exponent + 1) *out++ = '.';
-        *out++ = index < count ? text[index] : '0';
+    int whole = exponent + 1;
+    if (count <= whole) {
+        memcpy(out, text, (size_t)count);
+        memset(out + count, '0', (size_t)(whole - count));
+        return out + whole;
     }
-    return out;
+    memcpy(out, text, (size_t)whole);
+    out[whole] = '.';
+    memcpy(out + whole + 1, text + whole, (size_t)(count - whole));
+    return out + count + 1;
 }
 
 /* The double nearest to digits * 10^exponent, 0 if that takes more than one exact operation. */
@@ -144,8 +158,33 @@ static char *write_hard(char *out, double value, int is_float) {
     return out + length;
 }
 
+/* The nine rounded digits of a float, the exponent of the first, and whether six of them are plainly too few for it;
+   0 where this does not find them. For most floats it takes one multiplication. */
+static uint64_t nine_digits(float value, int *exponent, int *needed) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    int binary = (int)(bits >> 23) - 150;
+    if (binary == -150) return 0; /* subnormal */
+    uint64_t significand = (bits & 0x7FFFFF) | 0x800000;
+    int guess = least_exponent(binary + 23);
+    if (guess > 8 || guess < -18) return 0;
+    uint64_t digits = scaled(significand, binary, 8 - guess);
+    if (digits >= 1000000000) digits = scaled(significand, binary, 8 - ++guess);
+    if (digits < 100000000 || digits >= 1000000000) return 0;
+    *exponent = guess;
+    /* Half the distance to the next float is at most 2^-24 of the value; six digits differ from it by `gap` or more, up
+       to the rounding. */
+    uint64_t low = digits % 1000, gap = low < 500 ? low : 1000 - low;
+    *needed = gap > (digits >> 24) + 2;
+    return digits;
+}
+
 static char *write_positive(char *out, double value, int is_float) {
-    int exponent;
+    int exponent = 0, needed;
+    if (is_float) {
+        uint64_t nine = nine_digits((float)value, &exponent, &needed);
+        if (nine && needed) return write_digits(out, nine, 9, exponent);
+    }
     uint64_t digits = decimal_digits(value, 6, &exponent);
     double parsed = nearest(digits, exponent - 5);
     if (digits == 0 || parsed == 0) return write_hard(out, value, is_float);
@@ -196,10 +235,16 @@ static char *write_value(char *out, const void *values, int64_t index, enum kind
 int64_t json_print(const void *values, int kind, int64_t begin, int64_t end, int levels, const int64_t *periods,
                    const char *const *separators, const int32_t *lengths, char *out) {
     char *start = out;
+    int64_t row = levels > 1 ? periods[1] : INT64_MAX, next = begin - begin % row;
+    if (next < begin) next += row;
     for (int64_t index = begin; index < end; index++) {
-        if (index) {
-            int level = 0;
+        int level = 0;
+        if (index == next) {
+            next += row;
+            level = 1;
             while (level + 1 < levels && index % periods[level + 1] == 0) level++;
+        }
+        if (index) {
             memcpy(out, separators[level], (size_t)lengths[level]);
             out += lengths[level];
         }
