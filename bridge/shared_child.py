@@ -21,7 +21,7 @@ from bridge.lifecycle.configurator import STARTER
 from bridge.lifecycle.live import LiveTracker
 from bridge.management import management, rpc_names
 from bridge.registry import notices
-from bridge.registry.records import Lease, Pulse
+from bridge.registry.records import InstanceState, Lease, Pulse
 from bridge.registry.registry import Registry
 from bridge.registry_access import replica_name
 from bridge.replica_link import ReplicaLink
@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 CATCH_UP_SECONDS = 5.0
 """How long a change that the leader made may take to hold here before its caller hears of it."""
 FLUSH_SECONDS = 2.0
+OWNER = "replica "
+"""How the owner of a replica's instances begins."""
 
 
 class SharedChild:
@@ -69,6 +71,9 @@ class SharedChild:
         self.gauges = Meters(Metrics(collector, *shown), stage.serving, stage.mesh)
         self._changes = Changes(self._refresh)
         self._live: LiveTracker | None = None
+        self._fenced: Registry | None = None
+        self._dead: set[str] = set()
+        self._beaten = 0.0
         self._leads = False
         self._started = False
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -129,7 +134,7 @@ class SharedChild:
                 raise
             self._begun.set_exception(error)
         finally:
-            self._leads, self._live = False, None
+            self._leads, self._live, self._fenced = False, None, None
             self._link.switchboard.close()
             office.close()
             self._observations.lead(None)
@@ -138,7 +143,29 @@ class SharedChild:
             await self._end(registry, authority)
 
     async def beaten(self, pulse: Pulse, started: float) -> None:
-        """Nobody waits for the routers of others here."""
+        silent, self._beaten = started - self._beaten, started
+        if self._started and silent > self._link.times.router_lease:
+            self._tell_own()
+        if self._fenced is not None:
+            await self._tell_dead(self._fenced)
+
+    def _tell_own(self) -> None:
+        """This replica was silent for so long that the leader may have taken it for dead."""
+        fleet = self.term.plane.fleet
+        for name, controller in fleet.controllers.items():
+            self._observations.instance(name, controller.up, controller.reason)
+            for servable in (fleet.servables().get(triton_name) for triton_name in controller.loaded):
+                if servable is not None:
+                    self._observations.copy_loaded(name, servable)
+
+    async def _tell_dead(self, fenced: Registry) -> None:
+        """Say of replicas that ended without a word what they cannot say themselves."""
+        living, instances = await self._living(), await self._link.thread.call(self._stage.access.registry.instances)
+        known = {item.owner for item in instances if item.state is not InstanceState.UNKNOWN}
+        self._dead &= known
+        for owner in {owner for owner in known if owner.startswith(OWNER)} - living - self._dead:
+            self._dead.add(owner)
+            self._stage.access.recorder.record(fenced.end_of_owner, owner, STARTER)
 
     def progress(self) -> Sequence[tuple[str, int]]:
         return ()
@@ -159,7 +186,7 @@ class SharedChild:
                     raise
                 logger.warning("the leadership waits for the database: %s", error.message)
                 await asyncio.sleep(backoff.pause())
-        self._leads, self._live = True, live
+        self._leads, self._live, self._fenced = True, live, registry
         self._observations.lead(registry)
         if self._started:
             plane.tell_all()
@@ -217,4 +244,4 @@ class SharedChild:
 
 def _owner(replica: str) -> str:
     """Whose the instances of a replica are."""
-    return f"replica {replica}"
+    return f"{OWNER}{replica}"

@@ -19,6 +19,9 @@ from bridge.registry.records import Pulse, Replica, RouterProgress
 from bridge.registry.tables import meta, published_routes, replicas, routers
 from bridge.registry.transaction import Transaction
 
+KEPT = 3_600_000_000
+"""Microseconds for which those that ended without a word are kept."""
+
 
 def beat(tx: Transaction, replica: Replica, progress: Sequence[tuple[str, int]], ttl: float) -> Pulse:
     """Say that `replica` lives for `ttl` more seconds, and its routers with it; `progress` is (router, epoch)."""
@@ -42,6 +45,9 @@ def leave(tx: Transaction, replica: str) -> None:
     """The replica ends; nobody has to wait for its routers."""
     tx.delete(routers, replica=replica)
     tx.delete(replicas, name=replica)
+    long_gone = tx.database_now() - KEPT
+    for table in (routers, replicas):
+        tx.connection.execute(table.delete().where(table.c.expires_at < long_gone))
 
 
 def read_replicas(connection: Connection) -> tuple[Replica, ...]:

@@ -292,7 +292,7 @@ def test_bridges_with_tritons_of_their_own_share_what_is_wanted(
 ) -> None:
     for version in (1, 2):
         export(tmp_path / "numbered", version)
-    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2"]
+    flags = [f"--database_url={url}", "--migrate", "--leader_lease_seconds=2", "--router_lease_seconds=3"]
     left, right = (start(*flags, f"--replica_name={name}", name=name) for name in ("left", "right"))
     for labels in ({}, {"stable": 1}):
         config = model_config.text(Entry("numbered", tmp_path / "numbered", "all {}", labels))
@@ -302,14 +302,25 @@ def test_bridges_with_tritons_of_their_own_share_what_is_wanted(
     for server in (left, right):
         assert client.predict(server.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 1
     left.kill()
+
+    def states() -> dict[str, str]:
+        return {item["name"]: item["state"] for item in right.get_json("/api/v1/instances")["instances"]}
+
     to_2 = ("PUT", "/api/v1/label?model=numbered&label=stable", {"version": 2})
     wait_for(lambda: right.change(*to_2).json == {"changed": True}, 10, "the other one leads")
     assert leader(url) == "right"
+    wait_for(
+        lambda: states() == {"embedded@left": "unknown", "embedded@right": "up"}, 10, "the dead one's is unwatched"
+    )
     assert client.predict(right.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 2
     left.start()
     assert client.predict(left.grpc, [1.0], name="numbered", label="stable")["spec"]["version"] == 2
     owners = {item["name"]: item["owner"] for item in left.get_json("/api/v1/instances")["instances"]}
     assert owners == {"embedded@left": "replica left", "embedded@right": "replica right"}
+    left.signal(signal.SIGSTOP)
+    wait_for(lambda: states()["embedded@left"] == "unknown", 10, "who is silent is taken for dead")
+    left.signal(signal.SIGCONT)
+    wait_for(lambda: states()["embedded@left"] == "up", 10, "until it speaks again")
     for server in (right, left):
         assert server.terminate() == 0
     registry = Registry.open(url)
