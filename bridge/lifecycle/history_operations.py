@@ -88,16 +88,18 @@ class HistoryOperations:
         from_at, to_at = (moments.parse(text, self.now()) for text in (earlier, later))
         return await asyncio.to_thread(self._registry.diff, from_at, to_at, await self._subject(subject))
 
-    async def live(self, subject: str, version: int | None = None) -> tuple[LiveInterval, ...]:
+    async def live(
+        self, subject: str, version: int | None = None, latest: int | None = None
+    ) -> tuple[LiveInterval, ...]:
         """For how long a model, label or vmodel resolved to what, oldest first.
 
         With `version` the times for which that version of the model could be called by its number, or the label meant
-        it.
+        it; with `latest` only what the last moves made, so many.
         """
         about = await self._subject(subject)
         if about is None or not about.startswith(SELECTORS):
             raise InvalidArgument(f"{about or 'Nothing'} is not what requests name; name a model, a label or a vmodel.")
-        return await asyncio.to_thread(self._registry.live_intervals, about, version)
+        return await asyncio.to_thread(self._registry.live_intervals, about, version, latest)
 
     async def subjects(self, prefix: str = "") -> tuple[str, ...]:
         """The subjects that the history knows, by name."""

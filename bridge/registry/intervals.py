@@ -18,15 +18,17 @@ from bridge.registry.tables import events
 
 
 def read_intervals(
-    connection: Connection, subject: str, now: int, version: int | None = None
+    connection: Connection, subject: str, now: int, version: int | None = None, latest: int | None = None
 ) -> tuple[LiveInterval, ...]:
     """For how long the subject resolved to what, oldest first.
 
     With `version` the times for which that version of the model could be called by its number, or the label meant it.
-    The last interval is open while something is served; it ends with the last bridge where none is there.
+    With `latest` only so many moves are looked at, the last ones. The last interval is open while something is served;
+    it ends with the last bridge where none is there.
     """
     query = sa.select(events).where(events.c.subject == canonical.clean(subject), events.c.slot == slots.LIVE)
-    found = list(_moves(connection.execute(query.order_by(events.c.seq)).mappings()))
+    rows = connection.execute(query.order_by(events.c.seq.desc()).limit(latest)).mappings().all()
+    found = list(_moves(reversed(rows)))
     if found and found[-1].end is None:
         gap = read_gap(connection, now, now)
         found[-1] = replace(found[-1], end=max(gap[0], found[-1].start)) if gap is not None else found[-1]

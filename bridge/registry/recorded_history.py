@@ -44,13 +44,18 @@ class RecordedHistory:
         now = self._transactions.now()
         return self._database.read(lambda connection: differences.read_diff(connection, from_at, to_at, now, subject))
 
-    def live_intervals(self, subject: str, version: int | None = None) -> tuple[LiveInterval, ...]:
+    def live_intervals(
+        self, subject: str, version: int | None = None, latest: int | None = None
+    ) -> tuple[LiveInterval, ...]:
         """For how long a model, label or vmodel resolved to what, oldest first.
 
-        With `version` the times for which that version could be called by its number, or the label meant it.
+        With `version` the times for which that version could be called by its number, or the label meant it; with
+        `latest` only what the last moves made, so many.
         """
         now = self._transactions.now()
-        return self._database.read(lambda connection: intervals.read_intervals(connection, subject, now, version))
+        return self._database.read(
+            lambda connection: intervals.read_intervals(connection, subject, now, version, latest)
+        )
 
     def subjects(self, prefix: str = "") -> tuple[str, ...]:
         """The subjects that the history knows, by name."""

@@ -7,11 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from bridge.console.pages import subjects
 from bridge.console.pages.renderer import POLICY, STATIC, clock, duration, size, url
 from bridge.registry.live import Move, ServedVersion
 from bridge.registry.records import Actor
 from bridge.serving.routes import VersionState
-from tests.console.admin_server import AdminServer
+from tests.console.admin_server import TEST, AdminServer
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;"
 
@@ -158,3 +159,15 @@ def test_sizes(number: int, text: str) -> None:
 def test_times_and_addresses() -> None:
     assert clock(1_800_000_000_123_456) == "2027-01-15 08:00:00"
     assert url("/history", subject="a&b", until="", from_="x", before=None) == "/history?subject=a%26b&from=x"
+
+
+def test_a_timeline_shows_the_latest_moves_of_a_long_history(
+    server: AdminServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subjects, "MOVES_SHOWN", 3)
+    server.add_model("half", 1)
+    for version in range(1, 9):
+        server.registry.record_moves([Move("model:half", ServedVersion("half", version, (version,)))], TEST)
+    page = server.ask("GET", "/models", {"name": "half"}).body.decode()
+    assert re.findall(r'class="lane-name">([^<]*)<', page) == ["no version", "version 8", "version 7", "version 6", ""]
+    assert server.registry.live_intervals("model:half", latest=3) == server.registry.live_intervals("model:half")[-3:]

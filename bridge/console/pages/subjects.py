@@ -25,7 +25,10 @@ SPANS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY, "all": No
 EVENTS_SHOWN = 20
 EVENTS_SEARCHED = 500
 """The newest events of a subject, among which its failures are found."""
+MOVES_SHOWN = 300
+"""Of each lane, the latest."""
 LANES = 24
+"""Of labels and of versions."""
 INTERVALS_SHOWN = 100
 
 Lanes = Mapping[str, Sequence[LiveInterval]]
@@ -98,14 +101,14 @@ class SubjectPages:
 
 async def _lanes(history: HistoryOperations, subject: str) -> dict[str, Sequence[LiveInterval]]:
     """What a subject resolved to: what requests got without a version, and of a model its labels and versions."""
-    live = await history.live(subject)
+    live = await history.live(subject, latest=MOVES_SHOWN)
     kind, _, name = subject.partition(":")
     if kind != "model":
         return {"requests": live}
     lanes: dict[str, Sequence[LiveInterval]] = {"no version": live}
     prefix = f"label:{name}/"
     for label in (await history.subjects(prefix))[:LANES]:
-        lanes[f"label {label.removeprefix(prefix)}"] = await history.live(label)
+        lanes[f"label {label.removeprefix(prefix)}"] = await history.live(label, latest=MOVES_SHOWN)
     versions = timeline.by_version(live)
     return lanes | {f"version {version}": versions[version] for version in list(versions)[:LANES]}
 

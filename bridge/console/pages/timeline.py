@@ -27,7 +27,10 @@ TONES = 6
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A time for which a lane showed one thing. `x` and `width` are per cent of the window; `end` None is now."""
+    """A time for which a lane showed one thing. `x` and `width` are per cent of the window; `end` None is now.
+
+    The same thing has the same tone in every lane.
+    """
 
     text: str
     start: int
@@ -117,15 +120,15 @@ class _Window:
     def __init__(self, start: int, end: int) -> None:
         self.start = start
         self.end = end
+        self._tones: dict[str, int] = {}
 
     def x(self, at: int) -> float:
         return round(100 * (at - self.start) / (self.end - self.start), 3)
 
     def segments(self, intervals: Sequence[LiveInterval]) -> Iterator[Segment]:
-        tones: dict[str, int] = {}
         for interval in intervals:
             text = named(interval.state)
-            tone = tones.setdefault(text, len(tones) % TONES)
+            tone = self._tones.setdefault(text, len(self._tones) % TONES)
             end = interval.end if interval.end is not None else self.end
             if end <= self.start or interval.start >= self.end:
                 continue
