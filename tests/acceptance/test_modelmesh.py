@@ -62,8 +62,7 @@ class Place:
 
     def actions(self, subject: str) -> list[str]:
         """What happened to a subject, but for what it resolved to."""
-        actions = [event["action"] for event in self.server.events(subject=subject)]
-        return [action for action in actions if action != "live moved"]
+        return [event["action"] for event in self.server.changes(subject)]
 
 
 @pytest.fixture(scope="module")

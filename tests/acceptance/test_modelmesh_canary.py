@@ -117,7 +117,7 @@ def test_a_canary(server: BridgeServer, client: OfficialClient) -> None:
         ("vmodel transition failed", "v2", "v3"),
         *BACK,
     ]
-    assert [event["action"] for event in server.events(subject="model:v3")] == [
+    assert [event["action"] for event in server.changes("model:v3")] == [
         "model registered",
         "load failed",
         "load failed",
@@ -130,5 +130,5 @@ BACK = [("vmodel promoted", "v1", "v1")]
 
 
 def _story(server: BridgeServer, subject: str) -> list[tuple[str, str, str]]:
-    events = server.events(subject=subject)
+    events = server.changes(subject)
     return [(event["action"], event["after"]["active"], event["after"]["target"]) for event in events]

@@ -72,7 +72,7 @@ def test_a_good_target_takes_over(server: BridgeServer, fuse: Path, client: Offi
         assert mesh.model(old) == "NOT_FOUND"
         assert client.predict(server.modelmesh, [0.0], name=vmodel)["outputs"]["y"]["values"] == [2.0]
         mesh("deleteVModel", vModelId=vmodel)
-    actions = [event["action"] for event in server.events(subject=f"vmodel:{vmodel}")]
+    actions = [event["action"] for event in server.changes(f"vmodel:{vmodel}")]
     assert actions == ["vmodel created", "vmodel transition started", "vmodel promoted", "vmodel deleted"]
 
 

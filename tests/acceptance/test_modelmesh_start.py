@@ -37,11 +37,11 @@ def test_listed_models(tmp_path: Path, models: Path, client: OfficialClient) -> 
         assert (mesh.model("one"), mesh.model("two")) == ("NOT_LOADED", "LOADED")
         assert mesh.vmodel("v") == ("DEFINED", "two", "two")
         assert client.predict(server.grpc, [0.0], name="v")["outputs"]["y"]["values"] == [2.0]
-        before = len(server.events(subject="model:one")), len(server.events(subject="vmodel:v"))
+        before = len(server.changes("model:one")), len(server.changes("vmodel:v"))
         assert server.terminate() == 0
         server.start()
         assert mesh.model("two") == "LOADED"
-        assert (len(server.events(subject="model:one")), len(server.events(subject="vmodel:v"))) == before
+        assert (len(server.changes("model:one")), len(server.changes("vmodel:v"))) == before
 
 
 def test_a_listed_model_that_cannot_be_loaded_fails_the_start(tmp_path: Path, models: Path) -> None:

@@ -230,6 +230,10 @@ class BridgeServer:
         events: list[dict[str, Any]] = self.get_json(f"/api/v1/events?{query}")["events"]
         return events[::-1]
 
+    def changes(self, subject: str) -> list[dict[str, Any]]:
+        """The history of a subject, but for what it resolved to, oldest first."""
+        return [event for event in self.events(subject=subject) if event["action"] != "live moved"]
+
     def states(self, model: str) -> dict[int, str]:
         """The states of a model's versions as REST shows them; empty where the model has none."""
         answer = self.request("GET", f"/v1/models/{model}")
