@@ -11,7 +11,6 @@ from typing import Any
 import grpc
 import pytest
 
-from bridge.transport.choice import GRPCIO, NATIVE
 from model_repo_sync.protos.tensorflow.tensor_pb2 import TensorProto
 from model_repo_sync.protos.tensorflow_serving.predict_pb2 import PredictRequest, PredictResponse
 from tests.acceptance.conftest import Start
@@ -19,6 +18,7 @@ from tests.support import model_config, savedmodels
 from tests.support.bridge_server import BridgeServer
 from tests.support.model_config import Entry
 from tests.support.waiting import wait_for
+from tests.transport.served import SERVERS
 
 pytestmark = pytest.mark.integration
 
@@ -31,7 +31,7 @@ LONG = 300
 Call = Callable[..., Any]
 
 
-@pytest.fixture(scope="module", params=(GRPCIO, NATIVE))
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeServer]:
     directory = tmp_path_factory.mktemp("transport")
     kinds = ("echo", "half_plus_two", "slow")

@@ -12,18 +12,18 @@ import pytest
 
 from bridge.errors import Unavailable
 from bridge.tfserving.grpc_server import GrpcServer
-from bridge.transport.choice import GRPCIO, NATIVE
 from model_repo_sync.protos.tensorflow_serving import predict_pb2
 from tests.serving import snapshots
 from tests.support.official_client import OfficialClient
 from tests.tfserving.conftest import Ask, half_plus_two
 from tests.tfserving.server_thread import ServerThread, until
+from tests.transport.served import SERVERS
 
 DT_FLOAT, DT_STRING, DT_INT64 = 1, 7, 9
 X = {"x": {"dtype": "float32", "values": [1.0, 2.0, 5.0]}}
 
 
-@pytest.fixture(scope="module", params=(GRPCIO, NATIVE))
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerThread]:
     server = ServerThread(grpc_server=request.param)
     server.publish(half_plus_two())

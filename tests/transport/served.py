@@ -14,11 +14,13 @@ import uvloop
 
 from bridge.errors import BridgeError, Code
 from bridge.tfserving.rpc import Caller, Service
+from bridge.transport import native
 from bridge.transport.choice import GRPCIO, NATIVE, OpenServer, opener
 
 T = TypeVar("T")
 
-SERVERS = (GRPCIO, NATIVE)
+SERVERS = (GRPCIO, NATIVE) if native.MODULE is not None else (GRPCIO,)
+"""Those that this machine has."""
 NAME = "test.Service"
 UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 

@@ -15,6 +15,8 @@ from tests.support import certificates
 from tests.support.certificates import Authority
 from tests.transport.served import SERVERS, served, unary
 
+needs_native = pytest.mark.skipif(native.MODULE is None, reason=native.PROBLEM)
+
 
 @pytest.fixture(scope="module")
 def authority() -> Authority:
@@ -29,6 +31,7 @@ def tls(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> ssl_c
     return ssl_config.read(str(certificates.ssl_config(path, **fields, verify=True)))
 
 
+@needs_native
 @pytest.mark.parametrize(
     ("kind", "options", "server"),
     [
@@ -47,6 +50,7 @@ async def test_who_serves(kind: str, options: dict[str, Any], server: type, tls:
     assert isinstance(opener(kind, **options)({}), server)
 
 
+@needs_native
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -90,6 +94,7 @@ def test_mutual_tls(kind: str, authority: Authority, tls: ssl_config.ServerTls) 
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+@needs_native
 def test_a_clear_port_knows_no_certificate() -> None:
     with served(NATIVE) as server, grpc.insecure_channel(server.address) as channel:
         unary(channel, "Echo")(b"")

@@ -33,6 +33,8 @@ from tests.transport.http2_frames import (
 )
 from tests.transport.served import NAME, Served, served, unary
 
+pytestmark = pytest.mark.skipif(native.MODULE is None, reason=native.PROBLEM)
+
 ECHO = f"/{NAME}/Echo"
 SETTINGS_FRAME = frame(SETTINGS, 0, 0)
 OPEN = frame(HEADERS, END_HEADERS, 1, http2.request(ECHO, *GRPC))

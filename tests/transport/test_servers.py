@@ -15,9 +15,12 @@ import pytest
 
 from bridge.errors import Code, Unavailable
 from bridge.tfserving.rpc import FAULT
+from bridge.transport import native
 from bridge.transport.choice import NATIVE
 from tests.support.waiting import wait_for
 from tests.transport.served import NAME, SERVERS, UNLIMITED, Served, served, stream, unary
+
+needs_native = pytest.mark.skipif(native.MODULE is None, reason=native.PROBLEM)
 
 
 @pytest.fixture(params=SERVERS, scope="module")
@@ -152,6 +155,7 @@ def test_compressed_responses(kind: str, algorithm: int) -> None:
         assert list(stream(channel, "EchoAll")(iter([bytes(1000)]))) == [bytes(1000), b"the end"]
 
 
+@needs_native
 def test_responses_are_compressed_only_where_clients_take_that() -> None:
     """grpcio's server sends them all the same."""
     with served(NATIVE, arguments={"grpc.default_compression_algorithm": 2}) as server:
@@ -292,6 +296,7 @@ def test_a_socket_file_that_was_left_is_replaced(kind: str, tmp_path: Path) -> N
         assert unary(channel, "Echo")(b"x") == b"x"
 
 
+@needs_native
 def test_the_socket_file_of_a_successor_stays(tmp_path: Path) -> None:
     """grpcio takes it away."""
     path = tmp_path / "socket"

@@ -841,14 +841,17 @@ static int open_library(void) {
         PyErr_Format(PyExc_ImportError, "%s cannot be opened: %s", NGHTTP2_SONAME, dlerror());
         return -1;
     }
+#define FIND(name, result, parameters) *(void **)&lib.name = dlsym(handle, "nghttp2_" #name);
 #define RESOLVE(name, result, parameters)                                                                              \
-    *(void **)&lib.name = dlsym(handle, "nghttp2_" #name);                                                             \
+    FIND(name, result, parameters)                                                                                     \
     if (!lib.name) {                                                                                                   \
         PyErr_SetString(PyExc_ImportError, NGHTTP2_SONAME " is too old: it has no nghttp2_" #name);                    \
         return -1;                                                                                                     \
     }
     NGHTTP2_FUNCTIONS(RESOLVE)
+    NGHTTP2_OPTIONAL(FIND)
 #undef RESOLVE
+#undef FIND
     return 0;
 }
 
@@ -867,7 +870,8 @@ static int set_up_library(void) {
     lib.session_callbacks_set_data_source_read_length_callback(callbacks, on_read_length);
     lib.option_set_no_auto_window_update(options, 1);
     lib.option_set_no_closed_streams(options, 1);
-    lib.option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
+    if (lib.option_set_no_rfc9113_leading_and_trailing_ws_validation)
+        lib.option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
     lib.option_set_max_continuations(options, MAX_CONTINUATIONS);
     return 0;
 }

@@ -84,7 +84,6 @@ typedef ssize_t (*read_length_callback)(nghttp2_session *, uint8_t, int32_t, int
     F(option_new, int, (nghttp2_option **))                                                                            \
     F(option_set_no_auto_window_update, void, (nghttp2_option *, int))                                                 \
     F(option_set_no_closed_streams, void, (nghttp2_option *, int))                                                     \
-    F(option_set_no_rfc9113_leading_and_trailing_ws_validation, void, (nghttp2_option *, int))                         \
     F(option_set_stream_reset_rate_limit, void, (nghttp2_option *, uint64_t, uint64_t))                                \
     F(option_set_max_continuations, void, (nghttp2_option *, size_t))                                                  \
     F(session_server_new2, int,                                                                                        \
@@ -113,9 +112,13 @@ typedef ssize_t (*read_length_callback)(nghttp2_session *, uint8_t, int32_t, int
     F(submit_ping, int, (nghttp2_session *, uint8_t, const uint8_t *))                                                 \
     F(strerror, const char *, (int))
 
+/* Missing in libraries that do not look at spaces around values at all. */
+#define NGHTTP2_OPTIONAL(F) F(option_set_no_rfc9113_leading_and_trailing_ws_validation, void, (nghttp2_option *, int))
+
 #define DECLARE(name, result, parameters) result(*name) parameters;
 typedef struct {
     NGHTTP2_FUNCTIONS(DECLARE)
+    NGHTTP2_OPTIONAL(DECLARE)
 } Nghttp2;
 #undef DECLARE
 
