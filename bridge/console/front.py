@@ -115,7 +115,7 @@ class Denied:
         if f"{scope['method']} {scope['path']}" not in methods.CONSOLE:
             return http_gate.denied_as_json(scope, error)
         if error.http_status == 401:
-            response = login_page(self._renderer, scope, "/", error)
+            response = login_page(self._renderer, scope, _own_page(_target(Request(dict(scope)))), error)
         else:
             response = self._renderer.page("error.html", scope, error.http_status, sentence=error.message)
         response.headers["www-authenticate"] = http_gate.challenge(error)

@@ -101,6 +101,10 @@ class HistoryOperations:
             raise InvalidArgument(f"{about or 'Nothing'} is not what requests name; name a model, a label or a vmodel.")
         return await asyncio.to_thread(self._registry.live_intervals, about, version, latest)
 
+    async def moves(self, subject: str, latest: int | None = None) -> tuple[LiveInterval, ...]:
+        """As `live`, but with an interval for each move, also where only other versions of a model came or went."""
+        return await asyncio.to_thread(self._registry.live_moves, subject, latest)
+
     async def subjects(self, prefix: str = "") -> tuple[str, ...]:
         """The subjects that the history knows, by name."""
         return await asyncio.to_thread(self._registry.subjects, prefix)

@@ -23,8 +23,18 @@ def read_intervals(
     """For how long the subject resolved to what, oldest first.
 
     With `version` the times for which that version of the model could be called by its number, or the label meant it.
-    With `latest` only so many moves are looked at, the last ones. The last interval is open while something is served;
-    it ends with the last bridge where none is there.
+    With `latest` only so many moves are looked at, the last ones.
+    """
+    found = read_moves(connection, subject, now, latest)
+    if version is None:
+        return tuple(_joined(found, lambda one, other: same_content(one.state, other.state)))
+    return tuple(_joined([item for item in found if _has(item, version)], lambda one, other: True))
+
+
+def read_moves(connection: Connection, subject: str, now: int, latest: int | None = None) -> tuple[LiveInterval, ...]:
+    """For how long the subject resolved to what, an interval for each move, oldest first; of the `latest` moves.
+
+    The last interval is open while something is served; it ends with the last bridge where none is there.
     """
     query = sa.select(events).where(events.c.subject == canonical.clean(subject), events.c.slot == slots.LIVE)
     rows = connection.execute(query.order_by(events.c.seq.desc()).limit(latest)).mappings().all()
@@ -32,9 +42,7 @@ def read_intervals(
     if found and found[-1].end is None:
         gap = read_gap(connection, now, now)
         found[-1] = replace(found[-1], end=max(gap[0], found[-1].start)) if gap is not None else found[-1]
-    if version is None:
-        return tuple(_joined(found, lambda one, other: same_content(one.state, other.state)))
-    return tuple(_joined([item for item in found if _has(item, version)], lambda one, other: True))
+    return tuple(found)
 
 
 def _moves(rows: Any) -> Iterator[LiveInterval]:

@@ -57,6 +57,11 @@ class RecordedHistory:
             lambda connection: intervals.read_intervals(connection, subject, now, version, latest)
         )
 
+    def live_moves(self, subject: str, latest: int | None = None) -> tuple[LiveInterval, ...]:
+        """As `live_intervals`, but with an interval for each move, also where only other versions came or went."""
+        now = self._transactions.now()
+        return self._database.read(lambda connection: intervals.read_moves(connection, subject, now, latest))
+
     def subjects(self, prefix: str = "") -> tuple[str, ...]:
         """The subjects that the history knows, by name."""
         return self._database.read(lambda connection: subjects.read_subjects(connection, prefix))

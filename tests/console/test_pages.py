@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from bridge.console.pages import subjects
+from bridge.console.pages import subjects, timeline
 from bridge.console.pages.renderer import POLICY, STATIC, clock, duration, size, url
 from bridge.registry.live import Move, ServedVersion
 from bridge.registry.records import Actor
@@ -171,3 +171,14 @@ def test_a_timeline_shows_the_latest_moves_of_a_long_history(
     page = server.ask("GET", "/models", {"name": "half"}).body.decode()
     assert re.findall(r'class="lane-name">([^<]*)<', page) == ["no version", "version 8", "version 7", "version 6", ""]
     assert server.registry.live_intervals("model:half", latest=3) == server.registry.live_intervals("model:half")[-3:]
+
+
+def test_a_version_that_stays_beside_a_newer_one_has_a_lane_of_its_own(server: AdminServer) -> None:
+    server.add_model("half", 1)
+    for versions in ((1,), (2, 1), (2,)):
+        server.registry.record_moves([Move("model:half", ServedVersion("half", versions[0], versions))], TEST)
+    moves = server.registry.live_moves("model:half")
+    assert [move.state["versions"] for move in moves] == [[1], [2, 1], [2]]
+    assert len(server.registry.live_intervals("model:half")) == 2
+    [first] = timeline.by_version(moves)[1]
+    assert (first.start, first.end) == (moves[0].start, moves[2].start)

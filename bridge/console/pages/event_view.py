@@ -75,11 +75,11 @@ class EventView:
 
 
 def view(event: EventRecord) -> EventView:
-    cause, after = None, event.after
-    match event:
-        case EventRecord(action=LiveMoved.action, after={"cause": {"seq": int(seq), "action": str(action)}}):
-            cause, after = (seq, action), {name: value for name, value in event.after.items() if name != "cause"}
-    return EventView(event, differences(event.before, after or None), _is_trouble(event), cause)
+    moved = event.action == LiveMoved.action and event.after is not None
+    cause = event.after.get("cause") if moved else None
+    after = {name: value for name, value in event.after.items() if name != "cause"} if moved else event.after
+    told = (cause["seq"], cause["action"]) if cause is not None else None
+    return EventView(event, differences(event.before, after or None), _is_trouble(event), told)
 
 
 def differences(before: Any, after: Any) -> tuple[Difference, ...]:

@@ -9,11 +9,12 @@ from starlette.responses import RedirectResponse, Response
 
 from bridge.console import questions
 from bridge.console.pages import event_view
-from bridge.console.pages.event_view import subject_url
+from bridge.console.pages.event_view import EventView, subject_url
 from bridge.console.pages.renderer import Renderer, url
 from bridge.errors import BridgeError
 from bridge.lifecycle.history_operations import HistoryFilter
 from bridge.lifecycle.operations import Operations
+from bridge.lifecycle.rollback_plan import RollbackPlan
 
 KINDS = ("model:", "label:", "vmodel:")
 SUBJECTS_OFFERED = 200
@@ -54,7 +55,7 @@ class RollbackPages:
         await self._operations.unpin(fields["model"], questions.actor(request))
         return RedirectResponse(subject_url(f"model:{fields['model']}"), 303)
 
-    async def _done(self, subject: str) -> Any:
+    async def _done(self, subject: str) -> EventView | None:
         """What the history says of the last rollback of a subject."""
         found = await self._operations.history.history(HistoryFilter(subject=subject, action="rolled back", limit=1))
         return event_view.view(found[0]) if found else None
@@ -65,5 +66,5 @@ class RollbackPages:
         return self._renderer.page("rollback.html", request.scope, **page, subjects=offered[:SUBJECTS_OFFERED])
 
 
-def _shown(plan: Any) -> dict[str, Any]:
+def _shown(plan: RollbackPlan) -> dict[str, Any]:
     return {"plan": plan, "differences": event_view.of_changes(plan.changes)}

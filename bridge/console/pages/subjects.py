@@ -109,7 +109,7 @@ async def _lanes(history: HistoryOperations, subject: str) -> dict[str, Sequence
     prefix = f"label:{name}/"
     for label in (await history.subjects(prefix))[:LANES]:
         lanes[f"label {label.removeprefix(prefix)}"] = await history.live(label, latest=MOVES_SHOWN)
-    versions = timeline.by_version(live)
+    versions = timeline.by_version(await history.moves(subject, MOVES_SHOWN))
     return lanes | {f"version {version}": versions[version] for version in list(versions)[:LANES]}
 
 

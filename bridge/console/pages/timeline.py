@@ -91,10 +91,13 @@ def build(
     return Timeline(start, now, tuple(_axis(window)), tuple(lane for lane in lanes if lane.segments or lane.marks))
 
 
-def by_version(intervals: Iterable[LiveInterval]) -> dict[int, list[LiveInterval]]:
-    """When each version of a model could be called by its number, the highest first; pauses separate."""
+def by_version(moves: Iterable[LiveInterval]) -> dict[int, list[LiveInterval]]:
+    """When each version of a model could be called by its number, the highest first; pauses separate.
+
+    `moves` are intervals of the model in which neither its version nor the others changed.
+    """
     found: dict[int, list[LiveInterval]] = {}
-    for interval in intervals:
+    for interval in moves:
         for version in interval.state.get("versions", ()):
             known = found.setdefault(version, [])
             own = replace(interval, state={**interval.state, "version": version})
