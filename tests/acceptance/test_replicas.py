@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import shutil
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import grpc
 import pytest
@@ -91,7 +93,7 @@ def test_both_serve_and_changes_reach_both(
 def test_a_rollover_every_second_while_one_is_stopped_now_and_then(
     pair: list[BridgeServer], client: OfficialClient, tmp_path: Path
 ) -> None:
-    _roll_over(pair, client, tmp_path, 8)
+    _roll_over(pair, client, tmp_path, 6)
 
 
 @pytest.mark.slow
@@ -372,3 +374,30 @@ def _sets(mesh: ModelMeshClient, vmodel: str, target: str) -> bool:
         if error.code() is not grpc.StatusCode.UNAVAILABLE:
             raise
         return False
+
+
+def test_the_console_of_one_that_follows_shows_tells_and_rolls_back(pair: list[BridgeServer], tmp_path: Path) -> None:
+    left, right = pair
+    export(tmp_path / "numbered", 2)
+    wait_for(lambda: right.states("numbered").get(2) == "AVAILABLE", 30, "version 2 serves")
+    for page in ("/", "/models?name=numbered", "/history", "/rollback?subject=numbered"):
+        answer = right.request("GET", page, to=right.admin)
+        assert answer.status == 200, answer
+        assert "<main" in answer.body.decode()
+    assert b"[2]" in right.request("GET", "/rollback?subject=numbered", to=right.admin).body
+    listening = http.client.HTTPConnection(right.admin, timeout=20)
+    listening.request("GET", "/api/v1/stream")
+    stream = listening.getresponse()
+    form = urlencode({"subject": "model:numbered", "to": "", "reason": "it is nonsense"}).encode()
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    foreign = {**kind, "origin": "http://evil.example"}
+    assert right.request("POST", "/rollback", form, headers=foreign, to=right.admin).status == 403
+    answer = right.request(
+        "POST", "/rollback", form, headers={**kind, "origin": f"http://{right.admin}"}, to=right.admin
+    )
+    assert answer.status == 303, answer
+    while b"it is nonsense" not in stream.readline():
+        pass
+    listening.close()
+    left.wait_for_states("numbered", {1: "AVAILABLE", 2: "END"})
+    assert right.terminate() == 0
