@@ -35,6 +35,9 @@ def test_events(told: AdminServer) -> None:
     reply = told.ask("GET", "/api/v1/history", {"from": since, "action": "live moved"})
     assert len(reply.json["history"]) == 2
     assert told.ask("GET", "/api/v1/history", {"until": since, "action": "live moved"}).json["history"] == []
+    newest, *_ = everything = [event["seq"] for event in told.ask("GET", "/api/v1/history").json["history"]]
+    earlier = told.ask("GET", "/api/v1/history", {"before": newest - 1, "limit": 2}).json["history"]
+    assert [event["seq"] for event in earlier] == everything[2:4]
 
 
 def test_the_state_at_a_time(told: AdminServer) -> None:
