@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bridge.client_inputs import ClientInputs
@@ -15,14 +16,15 @@ from bridge.serving.control import Control, RoutesView
 from bridge.serving.infer import InferenceCore, InferenceSettings
 from bridge.serving.legs import LegPool
 from bridge.serving.observer import Observers
+from bridge.serving.routes import InstanceRoute
 from bridge.serving.runners import Runners
 from bridge.settings import Settings
 from bridge.telemetry.metrics import Metrics
 from bridge.telemetry.record_files import RecordFiles
 from bridge.telemetry.request_log import RequestLog
 from bridge.tfserving.metrics import ServingMetrics
-from bridge.triton.leg import open_leg
-from bridge.triton.metered_leg import MeteredLeg
+from bridge.triton.calls import InferenceLeg
+from bridge.triton.leg import open_leg, shared_memory
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,13 @@ def request_path(inputs: ClientInputs, view: RoutesView, control: Control, meter
     parts.on_close(lambda: asyncio.to_thread(files.close))
     log = RequestLog(view, files, inputs.tags, meters.serving.logged)
     runs = [RunMeter(meters.mesh, view)] if settings.modelmesh_port else []
-    limit = settings.triton_http_body_limit
-    legs = LegPool(lambda route: MeteredLeg(open_leg(route, limit), meters.own.triton_calls(route.name)))
+    memory = shared_memory(settings.triton_shared_memory_threshold, settings.triton_shared_memory_bytes)
+
+    def leg(route: InstanceRoute) -> InferenceLeg:
+        observer = partial(meters.own.triton_calls, route.name)
+        return open_leg(route, settings.triton_http_body_limit, memory, observer)
+
+    legs = LegPool(leg)
     core = InferenceCore(view, legs, control, _times(settings), Observers([meters.serving, log, *runs]))
     core.start()
     parts.on_close(core.close)

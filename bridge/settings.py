@@ -184,6 +184,12 @@ class Settings:
     triton_http_body_limit: int = setting(
         67_108_864, "bytes past which a request goes to Triton by gRPC, since its HTTP refuses larger bodies"
     )
+    triton_shared_memory_threshold: int = setting(
+        131_072, "bytes from which tensors travel in shared memory to a Triton that maps it, too"
+    )
+    triton_shared_memory_bytes: int = setting(
+        1_073_741_824, "shared memory that such tensors may take at a time in each process; 0 is none"
+    )
 
     model_transfer: str = setting(
         "auto",

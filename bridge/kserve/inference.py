@@ -177,7 +177,7 @@ def _limit(request: Any, timeout: float | None) -> float | None:
 
 def _run(servable: ServableRoute, request: InferRequest, run: SessionRun) -> Send[InferResponse]:
     async def send(leg: InferenceLeg, remaining: float) -> InferResponse:
-        answer = await leg.infer(run.call(servable.triton_name), remaining)
+        answer = await leg.infer(run.call(servable.triton_name, repeatable=not servable.stateful), remaining)
         return session.response(servable, request.head.id, run.outputs(answer))
 
     return send

@@ -37,7 +37,7 @@ from bridge.tfserving.grpc_server import GrpcServer
 from bridge.tfserving.rpc import Service, answered
 from bridge.tfserving.session_bundle import SessionBundle, session_bundle
 from bridge.transport.choice import opener
-from bridge.triton.leg import open_leg
+from bridge.triton.leg import open_leg, shared_memory
 from model_repo_sync.storage import Storage, StorageOptions
 
 logger = logging.getLogger(__name__)
@@ -151,9 +151,10 @@ class RuntimeApplication:
     def _core(self, view: RoutesView, plane: RuntimePlane) -> InferenceCore:
         settings = self._settings
         recovery_wait = settings.recovery_wait_ms / 1000
+        memory = shared_memory(settings.triton_shared_memory_threshold, settings.triton_shared_memory_bytes)
         core = InferenceCore(
             view,
-            LegPool(partial(open_leg, http_body_limit=settings.triton_http_body_limit)),
+            LegPool(partial(open_leg, http_body_limit=settings.triton_http_body_limit, memory=memory)),
             plane,
             InferenceSettings(
                 recovery_wait=recovery_wait,

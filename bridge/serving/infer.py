@@ -126,7 +126,7 @@ class InferenceCore:
 
             async def send(leg: InferenceLeg, remaining: float) -> Answer[P]:
                 started = time.perf_counter()
-                answer = await leg.infer(run.call(answering.triton_name), remaining)
+                answer = await leg.infer(run.call(answering.triton_name, repeatable=not answering.stateful), remaining)
                 if api:
                     self.observer.ran(api, answering.model, time.perf_counter() - started)
                 return Answer(answering, planned, run.outputs(answer))

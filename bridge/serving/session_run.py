@@ -48,14 +48,18 @@ class SessionRun(NamedTuple):
                 expected, provided = dtypes.name(route.dtype), dtypes.name(tensor.dtype)
                 raise InvalidArgument(f"Expects arg[{position}] to be {expected} but {provided} is provided")
 
-    def call(self, triton_name: str) -> ModelCall:
-        """The run as a call of the Triton model: tensors flat, their true shapes in one parameter."""
+    def call(self, triton_name: str, *, repeatable: bool = False) -> ModelCall:
+        """The run as a call of the Triton model: tensors flat, their true shapes in one parameter.
+
+        `repeatable` as in ModelCall.
+        """
         shapes = {route.tensor: tensor.shape for route, tensor in self.feeds if len(tensor.shape) != 1}
         return ModelCall(
             triton_name,
             [_flat(route, tensor) for route, tensor in self.feeds] or [_NOOP],
             tuple(dict.fromkeys([route.tensor for route in self.fetches])),
             {"shapes": orjson.dumps(shapes).decode()} if shapes else {},
+            repeatable=repeatable,
         )
 
     def outputs(self, answer: Sequence[WireTensor]) -> list[tuple[str, Tensor]]:

@@ -32,11 +32,14 @@ class Metrics:
         )
         self._triton_calls = CounterTally(
             "bridge_triton_calls",
-            "Inference calls to a Triton instance by outcome: ok, deadline, cancelled, or who was to blame",
-            ("instance", "outcome"),
+            "Inference calls to a Triton instance by leg and outcome: ok, deadline, cancelled, or who was to blame",
+            ("instance", "leg", "outcome"),
         )
         self._triton_seconds = HistogramTally(
-            "bridge_triton_call_seconds", "Seconds of an inference call to a Triton instance", ("instance",), BUCKETS
+            "bridge_triton_call_seconds",
+            "Seconds of an inference call to a Triton instance by leg",
+            ("instance", "leg"),
+            BUCKETS,
         )
         self._tallies: dict[str, CounterTally | HistogramTally] = {
             "requests": self._requests,
@@ -64,14 +67,14 @@ class Metrics:
 
         return observe
 
-    def triton_calls(self, instance: str) -> CallObserver:
-        """Counts the calls to one instance."""
+    def triton_calls(self, instance: str, leg: str) -> CallObserver:
+        """Counts the calls to one instance by the transport `leg`."""
         counts: dict[str, Callable[[], None]] = {}
-        time = self._triton_seconds.of(instance).observe
+        time = self._triton_seconds.of(instance, leg).observe
 
         def observe(outcome: str, seconds: float) -> None:
             if outcome not in counts:
-                counts[outcome] = self._triton_calls.of(instance, outcome).increase
+                counts[outcome] = self._triton_calls.of(instance, leg, outcome).increase
             counts[outcome]()
             time(seconds)
 

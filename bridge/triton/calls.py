@@ -20,13 +20,17 @@ class WireTensor(NamedTuple):
 
 
 class ModelCall(NamedTuple):
-    """What is asked of one Triton model: outputs are always named, since Triton takes none as all."""
+    """What is asked of one Triton model: outputs are always named, since Triton takes none as all.
+
+    `repeatable` tells that it makes no difference whether the model runs once or twice.
+    """
 
     model: str
     inputs: Sequence[WireTensor]
     outputs: Sequence[str]
     parameters: Mapping[str, str] = MappingProxyType({})
     request_id: str = ""
+    repeatable: bool = False
 
 
 class Fault(Enum):

@@ -27,6 +27,10 @@ DEAD_RUNNER = "is not healthy"
 """In what Triton says of each request to a model whose stub died."""
 
 
+UNKNOWN_REGION = "Unable to find shared memory region"
+"""In what Triton says of a request whose tensors lie in memory that it does not map, for one since it was restarted."""
+
+
 class _Rule(NamedTuple):
     text: str
     code: Code
@@ -38,6 +42,7 @@ _RULES = (
     _Rule("has no available versions", Code.UNAVAILABLE, Fault.NOT_READY),
     _Rule("is not at ready state", Code.UNAVAILABLE, Fault.NOT_READY),
     _Rule("Server not ready", Code.UNAVAILABLE, Fault.NOT_READY),
+    _Rule(UNKNOWN_REGION, Code.UNAVAILABLE, Fault.NOT_READY),
     _Rule("Server is stopping", Code.UNAVAILABLE, Fault.NOT_READY),
     _Rule(DEAD_RUNNER, Code.UNAVAILABLE, Fault.RUNNER),
     _Rule("shared memory pool", Code.UNAVAILABLE, Fault.RUNNER),

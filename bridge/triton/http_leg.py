@@ -17,6 +17,7 @@ from bridge.triton import errors
 from bridge.triton.calls import CallError, Fault, ModelCall, WireTensor
 from bridge.triton.http_messages import ProtocolError, RequestTemplates, Response, outputs
 from bridge.triton.http_pool import Address, ConnectionPool
+from bridge.triton.output_sizes import OutputSizes
 from bridge.triton.tls import TlsFiles
 
 CONNECTIONS = 256
@@ -24,25 +25,35 @@ CONNECTIONS = 256
 
 
 class HttpLeg:
-    """An InferenceLeg over HTTP. `headers` go with every request."""
+    """An InferenceLeg over HTTP. `headers` go with every request. `sizes` are told of answers that are large."""
 
-    def __init__(self, address: Address, headers: Mapping[str, str] | None = None, limit: int = CONNECTIONS) -> None:
-        self._address = str(address)
-        self._templates = RequestTemplates(self._address, headers or {})
-        self._pool = ConnectionPool(address, limit)
+    def __init__(
+        self,
+        address: Address,
+        headers: Mapping[str, str] | None = None,
+        limit: int = CONNECTIONS,
+        sizes: OutputSizes | None = None,
+    ) -> None:
+        self.address = str(address)
+        self.pool = ConnectionPool(address, limit)
+        self._templates = RequestTemplates(self.address, headers or {})
+        self._sizes = sizes
         self._loop_time = asyncio.get_running_loop().time
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
         deadline = self._loop_time() + timeout
         request = self._templates.buffers(call, timeout)
-        connection = self._pool.take() or await self._pool.acquire(deadline)
+        connection = self.pool.take() or await self.pool.acquire(deadline)
         try:
             response = await connection.exchange(request, deadline)
         finally:
-            self._pool.release(connection)
+            self.pool.release(connection)
         if response.status != 200:
-            raise errors.from_http(response.status, response.body, self._address)
-        return self._outputs(response, call)
+            raise errors.from_http(response.status, response.body, self.address)
+        found = self._outputs(response, call)
+        if self._sizes is not None and len(response.body) >= self._sizes.large:
+            self._sizes.learn(call, found)
+        return found
 
     async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
         """HTTP carries no such calls."""
@@ -55,20 +66,20 @@ class HttpLeg:
     @property
     def full(self) -> bool:
         """Another call would have to wait for a connection."""
-        return self._pool.full
+        return self.pool.full
 
     async def close(self) -> None:
-        await self._pool.close()
+        await self.pool.close()
 
     def _needs_grpc(self, method: str) -> CallError:
-        sentence = f"Triton at {self._address} is known by its HTTP port alone; {method} needs its gRPC port"
+        sentence = f"Triton at {self.address} is known by its HTTP port alone; {method} needs its gRPC port"
         return CallError(sentence, Code.UNIMPLEMENTED, Fault.MODEL, sent=False)
 
     def _outputs(self, response: Response, call: ModelCall) -> list[WireTensor]:
         try:
             return outputs(response, call.outputs)
         except (ProtocolError, orjson.JSONDecodeError, KeyError) as error:
-            sentence = f"Triton at {self._address} sent an answer that cannot be read: {error}"
+            sentence = f"Triton at {self.address} sent an answer that cannot be read: {error}"
             raise CallError(sentence, Code.INTERNAL, Fault.CONNECTION) from None
 
 

@@ -68,7 +68,7 @@ class RequestTemplates:
 
     def __init__(self, host: str, headers: Mapping[str, str]) -> None:
         self._host = host
-        self._headers = [_header(name, value) for name, value in headers.items()]
+        self._headers = [header_line(name, value) for name, value in headers.items()]
         self._template = lru_cache(maxsize=TEMPLATES)(self._make_template)
         self._request = lru_cache(maxsize=TEMPLATES)(self._make_request)
 
@@ -112,7 +112,8 @@ class RequestTemplates:
         return _Template(head, b'{%b"inputs":[' + fed + b'],"outputs":' + _escape(orjson.dumps(asked)) + b"}")
 
 
-def _header(name: str, value: str) -> str:
+def header_line(name: str, value: str) -> str:
+    """Raises ValueError for a line break, which would make more than one header of it."""
     if any(character in name + value for character in "\r\n"):
         raise ValueError(f"the header {name} holds a line break")
     return f"{name}: {value}"

@@ -6,12 +6,14 @@ import asyncio
 import os
 import ssl
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.errors import Code
 from bridge.triton import errors
 from bridge.triton.calls import CallError, Fault
 from bridge.triton.http_connection import HttpConnection
+from bridge.triton.http_messages import Buffer, Response
 
 CONNECT_SECONDS = 5.0
 """How long one connection may take to be made, TLS included."""
@@ -52,6 +54,14 @@ class ConnectionPool:
         """
         connection = self.take()
         return connection if connection is not None else await self._acquire_slowly(deadline)
+
+    async def exchange(self, request: Sequence[Buffer], deadline: float) -> Response:
+        """Send `request` on a connection that is free before `deadline`, return its response. Raises CallError."""
+        connection = self.take() or await self.acquire(deadline)
+        try:
+            return await connection.exchange(request, deadline)
+        finally:
+            self.release(connection)
 
     def release(self, connection: HttpConnection) -> None:
         """Give back what `acquire` lent."""

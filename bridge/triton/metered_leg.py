@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import Protocol
 
 from bridge.errors import Code
 from bridge.telemetry.observers import CallObserver
@@ -23,7 +24,7 @@ class MeteredLeg:
         self._observe = observe
 
     async def infer(self, call: ModelCall, timeout: float) -> list[WireTensor]:
-        # As `_metered`, which takes longer than a small call can afford.
+        # As `counted`, which takes longer than a small call can afford.
         started, outcome = perf_counter(), CANCELLED
         try:
             answer = await self._leg.infer(call, timeout)
@@ -36,28 +37,49 @@ class MeteredLeg:
             self._observe(outcome, perf_counter() - started)
 
     async def forward(self, method: str, request: bytes, timeout: float) -> bytes:
-        with self._metered():
+        with counted(self._observe):
             return await self._leg.forward(method, request, timeout)
 
     async def stream(self, request: bytes, timeout: float) -> AsyncIterator[bytes]:
-        with self._metered():
+        with counted(self._observe):
             async for response in self._leg.stream(request, timeout):
                 yield response
 
     async def close(self) -> None:
         await self._leg.close()
 
-    @contextmanager
-    def _metered(self) -> Iterator[None]:
-        started, outcome = perf_counter(), CANCELLED
-        try:
-            yield
-            outcome = OK
-        except CallError as error:
-            outcome = _outcome(error)
-            raise
-        finally:
-            self._observe(outcome, perf_counter() - started)
+
+class BoundedLeg(InferenceLeg, Protocol):
+    """A leg that carries so many calls at a time."""
+
+    @property
+    def full(self) -> bool: ...
+
+
+class MeteredBoundedLeg(MeteredLeg):
+    """A BoundedLeg whose calls are counted."""
+
+    def __init__(self, leg: BoundedLeg, observe: CallObserver) -> None:
+        super().__init__(leg, observe)
+        self._bounded = leg
+
+    @property
+    def full(self) -> bool:
+        return self._bounded.full
+
+
+@contextmanager
+def counted(observe: CallObserver) -> Iterator[None]:
+    """Tell `observe` of the call that is made inside."""
+    started, outcome = perf_counter(), CANCELLED
+    try:
+        yield
+        outcome = OK
+    except CallError as error:
+        outcome = _outcome(error)
+        raise
+    finally:
+        observe(outcome, perf_counter() - started)
 
 
 def _outcome(error: CallError) -> str:

@@ -8,7 +8,7 @@ from math import prod
 from bridge.errors import Code
 from bridge.triton.calls import CallError, Fault, WireTensor
 
-_ITEM_BYTES = {
+ITEM_BYTES = {
     "BOOL": 1,
     "UINT8": 1,
     "UINT16": 2,
@@ -43,7 +43,7 @@ def ordered(found: Mapping[str, WireTensor], names: Sequence[str]) -> list[WireT
 def _whole(tensor: WireTensor | None, name: str) -> WireTensor:
     if tensor is None:
         raise CallError(f"Triton left out the output {name} that was asked for", Code.INTERNAL, Fault.RUNNER)
-    width = _ITEM_BYTES.get(tensor.datatype)
+    width = ITEM_BYTES.get(tensor.datatype)
     if width is not None and prod(tensor.shape) * width != byte_size(tensor.data):
         sentence = (
             f"Triton answered output {name} of datatype {tensor.datatype} and shape {list(tensor.shape)} "

@@ -87,14 +87,14 @@ def test_requests_are_counted_by_call_and_code() -> None:
 
 def test_calls_to_triton_are_counted_by_outcome() -> None:
     metrics = Metrics()
-    observe = metrics.triton_calls("one")
+    observe = metrics.triton_calls("one", "http")
     observe("ok", 0.001)
     observe("ok", 0.002)
-    metrics.triton_calls("one")("runner", 4.0)
+    metrics.triton_calls("one", "http")("runner", 4.0)
     found = samples(metrics)
-    assert value(found, "bridge_triton_calls_total", instance="one", outcome="ok") == 2
-    assert value(found, "bridge_triton_calls_total", instance="one", outcome="runner") == 1
-    assert value(found, "bridge_triton_call_seconds_count", instance="one") == 3
+    assert value(found, "bridge_triton_calls_total", instance="one", leg="http", outcome="ok") == 2
+    assert value(found, "bridge_triton_calls_total", instance="one", leg="http", outcome="runner") == 1
+    assert value(found, "bridge_triton_call_seconds_count", instance="one", leg="http") == 3
 
 
 def test_two_pages_in_one_process_share_nothing() -> None:

@@ -12,7 +12,7 @@ import uvloop
 
 from tests.triton.tritonserver import Tritonserver
 
-TRANSPORTS = {"test_legs.py", "test_http_leg.py", "test_tls.py"}
+TRANSPORTS = {"test_shared_memory_leg.py", "test_legs.py", "test_http_leg.py", "test_tls.py"}
 
 
 def pytest_asyncio_loop_factories(

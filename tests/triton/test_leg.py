@@ -4,10 +4,9 @@ import pytest
 
 from bridge.errors import InvalidArgument
 from bridge.serving.routes import InstanceRoute
+from bridge.telemetry.observers import CallObserver, uncounted
 from bridge.triton.calls import ModelCall, WireTensor
-from bridge.triton.grpc_leg import GrpcLeg
-from bridge.triton.http_leg import HttpLeg
-from bridge.triton.leg import ChoosingLeg, open_leg
+from bridge.triton.leg import ChoosingLeg, open_leg, shared_memory
 from tests.triton.tritonserver import Tritonserver
 
 
@@ -47,12 +46,25 @@ async def test_size_and_room_decide() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grpc", "http", "kind"),
-    [("h:1", "h:2", ChoosingLeg), ("h:1", "", GrpcLeg), ("", "h:2", HttpLeg)],
+    ("grpc", "http", "shares", "kinds"),
+    [
+        ("h:1", "h:2", False, {"http", "grpc"}),
+        ("h:1", "", False, {"grpc"}),
+        ("", "h:2", False, {"http"}),
+        ("h:1", "h:2", True, {"http", "grpc", "shared_memory"}),
+        ("h:1", "", True, {"grpc"}),
+        ("", "h:2", True, {"http", "shared_memory"}),
+    ],
 )
-async def test_open_ports_decide(grpc: str, http: str, kind: type) -> None:
-    leg = open_leg(InstanceRoute("one", grpc=grpc, http=http))
-    assert type(leg) is kind
+async def test_open_ports_decide(grpc: str, http: str, shares: bool, kinds: set[str]) -> None:
+    opened: set[str] = set()
+
+    def observer(kind: str) -> CallObserver:
+        opened.add(kind)
+        return uncounted
+
+    leg = open_leg(InstanceRoute("one", grpc=grpc, http=http), memory=shared_memory(1, int(shares)), observer=observer)
+    assert opened == kinds
     await leg.close()
 
 

@@ -1,4 +1,4 @@
-"""Both legs against a real tritonserver, by one table."""
+"""The legs against a real tritonserver, by one table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 import tritonclient.grpc.aio as triton
 
 from bridge.errors import Code
+from bridge.serving.routes import InstanceRoute
+from bridge.triton import leg as transport
 from bridge.triton.calls import CallError, Fault, InferenceLeg, ModelCall, WireTensor
 from bridge.triton.grpc_leg import GrpcLeg
 from bridge.triton.http_leg import HttpLeg, parse_address
@@ -18,11 +20,17 @@ from tests.triton.tritonserver import Tritonserver
 
 pytestmark = pytest.mark.integration
 
-LEGS = ("http", "grpc")
+LEGS = ("http", "grpc", "shared_memory")
 
 
 def open_leg(kind: str, server: Tritonserver) -> InferenceLeg:
-    return HttpLeg(parse_address(server.http, None)) if kind == "http" else GrpcLeg(server.grpc)
+    return open_leg_at(kind, server.http, server.grpc)
+
+
+def open_leg_at(kind: str, http: str, grpc: str) -> InferenceLeg:
+    if kind == "shared_memory":
+        return transport.open_leg(InstanceRoute("one", grpc="", http=http), memory=transport.SharedMemory(1, 64 << 20))
+    return HttpLeg(parse_address(http, None)) if kind == "http" else GrpcLeg(grpc)
 
 
 @pytest.fixture(params=LEGS)
@@ -314,7 +322,7 @@ async def test_dead_stub_is_the_runners_fault(kind: str, own_server: Tritonserve
 @pytest.mark.parametrize("kind", LEGS)
 async def test_nothing_listens(kind: str) -> None:
     address = "127.0.0.1:1"
-    leg = HttpLeg(parse_address(address, None)) if kind == "http" else GrpcLeg(address)
+    leg = open_leg_at(kind, address, address)
     with pytest.raises(CallError, match=r"Triton at 127\.0\.0\.1:1 cannot be reached: .*Connection refused") as caught:
         await leg.infer(floats(), 5)
     assert (caught.value.code, caught.value.fault, caught.value.sent) == (Code.UNAVAILABLE, Fault.CONNECTION, False)
@@ -324,7 +332,7 @@ async def test_nothing_listens(kind: str) -> None:
 @pytest.mark.parametrize("kind", LEGS)
 async def test_unknown_host(kind: str) -> None:
     address = "no-such-host.invalid:1"
-    leg = HttpLeg(parse_address(address, None)) if kind == "http" else GrpcLeg(address)
+    leg = open_leg_at(kind, address, address)
     with pytest.raises(CallError, match="cannot be reached") as caught:
         await leg.infer(floats(), 5)
     assert not caught.value.sent

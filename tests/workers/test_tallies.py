@@ -28,7 +28,7 @@ def meters() -> Meters:
 def count(meters: Meters, seconds: float = 0.25) -> None:
     """One request in all metrics."""
     meters.own.requests("grpc")("Predict", Code.OK, seconds)
-    meters.own.triton_calls("one")("ok", seconds)
+    meters.own.triton_calls("one", "http")("ok", seconds)
     meters.serving.answered(Answered(Entrypoint.GRPC, "Predict", NAME, Code.OK, seconds))
     meters.serving.ran("Predict", NAME, seconds)
     meters.serving.examples(NAME, 3)
