@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 import orjson
 
 from bridge import moments
-from bridge.registry.differences import changes
-from bridge.registry.history_records import Change
+from bridge.registry.history_records import Change, changes
 from bridge.registry.live_events import LiveMoved
 from bridge.registry.records import EventRecord
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from bridge.console import questions
 from bridge.console.pages import event_view
+from bridge.console.pages.event_view import Difference
 from bridge.console.pages.renderer import Renderer
 from bridge.errors import BridgeError
 from bridge.lifecycle.history_operations import HistoryFilter
@@ -59,7 +60,7 @@ class HistoryPages:
             elif time:
                 state = await history.at(time, subject)
                 page |= {"state": state, "served": [item for item in state.subjects if _is_served(item)]}
-                page["known"] = [item for item in state.subjects if subject or item.wanted is not None]
+                page["known"] = [(item, _wanted(item)) for item in state.subjects if subject or item.wanted is not None]
         except BridgeError as error:
             page |= {"sentence": error.message, "status": error.http_status}
         return self._renderer.page("at.html", request.scope, **page)
@@ -76,6 +77,11 @@ def _filter(fields: dict[str, str], before: str) -> HistoryFilter:
         limit=EVENTS_PER_PAGE + 1,
         before=questions.number(before, "before", 1, LARGEST) if before else None,
     )
+
+
+def _wanted(item: SubjectState) -> tuple[Difference, ...]:
+    """What was wanted, value by value."""
+    return event_view.differences(None, item.wanted.state) if item.wanted is not None else ()
 
 
 def _is_served(item: SubjectState) -> bool:
