@@ -36,6 +36,8 @@ class ReplicaLink:
         settings, registry = stage.inputs.settings, stage.access.registry
         self.name = replica_name(settings, stage.state)
         lease = float(settings.leader_lease_seconds)
+        if lease < 1:
+            raise InvalidArgument(f"--leader_lease_seconds={settings.leader_lease_seconds} is less than a second")
         self.times = Times(lease, float(settings.router_lease_seconds), lease / BEATS_PER_LEASE)
         self.thread = RegistryThread("replica")
         self.progress = RouterProgress(registry, self.thread, self.name, self.times.router_lease)

@@ -10,10 +10,12 @@ from bridge.console.health import Health
 from bridge.control_parts import ControlParts
 from bridge.errors import Internal
 from bridge.lifecycle.configurator import STARTER
+from bridge.lifecycle.recorder import Recorder
 from bridge.management import management
 from bridge.parts import Parts
 from bridge.registry import notices
 from bridge.registry.records import Lease
+from bridge.registry.registry import Registry
 from bridge.replica_link import ReplicaLink
 from bridge.replicas.authority import Authority
 from bridge.replicas.changes import Changes
@@ -138,7 +140,7 @@ class ReplicaTerm:
         await self.term.plane.leases.wait_drained(handover.first_epoch)
         handover.release()
 
-    async def _end(self, recorder: Any, registry: Any) -> None:
+    async def _end(self, recorder: Recorder, registry: Registry) -> None:
         """The last words of a leader that still is one."""
         if self._authority.held:
             recorder.record(registry.end_of_process, STARTER)

@@ -67,6 +67,7 @@ class Membership:
         self._authority = Authority(clock)
         self._lease: Lease | None = None
         self._term: asyncio.Task[None] | None = None
+        self._resignation: asyncio.Task[None] | None = None
         self._kick = asyncio.Event()
         self._beating = asyncio.Lock()
         self._not_before = -math.inf
