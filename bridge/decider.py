@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from bridge.deciding import Alone, Deciding
-from bridge.replicated import Replicated
-from bridge.shared_child import SharedChild
 from bridge.stage import Stage
 
 
@@ -12,6 +10,8 @@ async def decider(stage: Stage) -> Deciding:
     """Alone on SQLite; on PostgreSQL there may be other bridges. Raises BridgeError."""
     if not stage.access.registry.shared:
         return Alone(stage)
-    if stage.triton is None:
-        return Replicated(stage)
-    return await SharedChild.open(stage)
+    # Only here: these need the driver of PostgreSQL, which a plain install is without.
+    from bridge.replicated import Replicated
+    from bridge.shared_child import SharedChild
+
+    return Replicated(stage) if stage.triton is None else await SharedChild.open(stage)
