@@ -13,6 +13,7 @@ STATE_DIR ?= bridge-state
 FUZZ_INPUTS ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 SERVE_FLAGS ?=
+BENCH ?=
 TESTS ?= tests
 TEST_PROCESSES ?= 2
 MATRIX ?= tests/acceptance tests/conformance tests/transport
@@ -85,8 +86,8 @@ docs: $(PROTOS) ## renew the pages that are written from the code
 screenshots: $(PROTOS) ## renew the pictures of the console in docs/; needs chromium
 	@$(BIN)/python -m docs.screenshots
 
-bench: $(PROTOS) ## the bridge against direct Triton; results in benchmarks/results.json
-	@$(BIN)/python -m benchmarks
+bench: $(PROTOS) ## measure the bridge: BENCH="latency sizes" or BENCH=--quick; results in docs/performance.md
+	@$(BIN)/python -m benchmarks $(BENCH)
 
 gpu-check: $(PROTOS) ## run a model on the GPU where nvidia-smi works; says so where it does not
 	@$(BIN)/python -m examples.gpu_check

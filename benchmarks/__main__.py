@@ -1,131 +1,127 @@
-"""The bridge against direct Triton, on one machine in one run: python -m benchmarks [--rounds N] [--seconds S]
+"""Measures the bridge, on one machine in one run: python -m benchmarks [SECTION …] [--quick]
 
-One Triton serves all: its gRPC and HTTP ports are called directly, through the bridge, and with a model that only
-answers its input, as the floor. Rounds interleave the paths, since machines drift. Before each measurement one answer
-is checked by value and by status, and after it that the answers had that answer's size.
+One Triton serves all: its gRPC and HTTP ports are called directly, through nginx, through bridges of several kinds, and
+with a model that only answers its input, as the floor. Sections that are not named keep their results of before.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
+import os
 import sys
 import tempfile
-import urllib.request
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
-from tritonclient.grpc import service_pb2
 
-from benchmarks.calls import Array, Call, Places, WrongAnswer, grpc_calls, rest_calls
-from benchmarks.h2load import Load, LoadFailed
-from benchmarks.results import Measurement, as_json, as_markdown, fill, machine
-from examples.server import Server, serving
+from benchmarks import page
+from benchmarks.alone import memory, runner, start
+from benchmarks.calls import WrongAnswer
+from benchmarks.comparison import Effort
+from benchmarks.h2load import LoadFailed
+from benchmarks.hot_path import profile
+from benchmarks.rest_codec import rest_codec
+from benchmarks.results import Json, machine
+from benchmarks.stand import Stand, stand
+from benchmarks.targets import as_markdown
+from benchmarks.traffic import growth, latency, rest, routes, sizes, string_tensors, throughput
 
-HERE = Path(__file__).parent
-MODEL = "half_plus_two"
-MODELS = HERE.parent / "examples" / "models"
-IDENTITY = "bench_identity"
-SIZE_TOLERANCE = 0.01
-CALIBRATION_REQUESTS = 40
-
-SMALL = {"4 floats": np.array([1, 2, 5, -4], np.float32)}
-LARGE = {"4 MB": np.arange(1 << 20, dtype=np.float32)}
-LONG = {"10000 floats": np.arange(10_000, dtype=np.float32)}
-IN_FLIGHT = (1, 8)
+ON_STAND: Mapping[str, Callable[[Stand, Effort, Path], Json]] = {
+    "latency": latency,
+    "throughput": throughput,
+    "sizes": sizes,
+    "strings": string_tensors,
+    "rest": rest,
+    "routes": routes,
+    "growth": growth,
+    "profile": profile,
+}
+ALONE: Mapping[str, Callable[[Effort, Path], Json]] = {
+    "rest_codec": rest_codec,
+    "runner": runner,
+    "memory": memory,
+    "start": start,
+}
+FULL, QUICK = Effort(rounds=5, seconds=0.5), Effort(rounds=1, seconds=0.1)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the bridge against direct Triton.")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement, about")
-    parser.add_argument("--output", type=Path, default=HERE / "results.json")
-    parser.add_argument("--page", type=Path, default=HERE.parent / "docs" / "performance.md", help="filled with them")
-    arguments = parser.parse_args()
+    arguments = parse(sys.argv[1:])
+    names = arguments.sections or [*ON_STAND, *ALONE]
+    usual = QUICK if arguments.quick else FULL
+    effort = Effort(arguments.rounds or usual.rounds, arguments.seconds or usual.seconds)
+    begin = time.monotonic()
     try:
-        results = bench(arguments.rounds, arguments.seconds)
+        found, triton = bench(names, effort, quick=arguments.quick)
     except (LoadFailed, WrongAnswer, RuntimeError, OSError, grpc.RpcError) as error:
         print(f"The benchmark failed: {error}", file=sys.stderr)
         return 1
+    results = merged(arguments.output, found, triton)
     arguments.output.write_text(json.dumps(results, indent=1) + "\n")
-    arguments.page.write_text(fill(arguments.page.read_text(), results))
-    print(as_markdown(results))
+    page.renew(results, arguments.page)
+    print(as_markdown(results["sections"]))
+    print(f"took {time.monotonic() - begin:.0f} s", file=sys.stderr)
     return 0
 
 
-def bench(rounds: int, seconds: float) -> dict[str, Any]:
-    before = machine()
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures the bridge.")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"all, or of {', '.join([*ON_STAND, *ALONE])}")
+    parser.add_argument("--quick", action="store_true", help="one short round, which only shows that everything works")
+    parser.add_argument("--rounds", type=int, help=f"of each comparison; {FULL.rounds}")
+    parser.add_argument("--seconds", type=float, help=f"of each measurement, about; {FULL.seconds}")
+    parser.add_argument("--output", type=Path, default=page.RESULTS)
+    parser.add_argument("--page", type=Path, default=page.PAGE, help="filled with the results; pictures come beside it")
+    parsed = parser.parse_args(arguments)
+    if unknown := set(parsed.sections) - {*ON_STAND, *ALONE}:
+        parser.error(f"there is no section {', '.join(sorted(unknown))}")
+    return parsed
+
+
+def bench(names: list[str], effort: Effort, *, quick: bool) -> tuple[Json, str]:
+    """The results of these sections by their names, and the version of Triton, empty where the stand was not up: it is
+    only for sections that need it."""
+    found: Json = {}
+    triton = ""
     with tempfile.TemporaryDirectory(prefix="bridge-bench-") as directory:
         scratch = Path(directory)
-        flags = [f"--model_name={MODEL}", f"--model_base_path={MODELS / MODEL}", "--log_level=warning"]
-        with serving(scratch / "state", flags) as server:
-            places = find(server, scratch / "state" / "repository")
-            measurements = [
-                measurement
-                for protocol, calls, payload in situations(places)
-                for in_flight in IN_FLIGHT
-                for measurement in compare(protocol, payload, calls, in_flight, rounds, seconds, scratch)
-            ]
-            return as_json(measurements, before, versions(places))
+        for name in [name for name in ALONE if name in names]:
+            found[name] = measured(partial(ALONE[name], effort, scratch), effort, quick)
+        if wanted := [name for name in ON_STAND if name in names]:
+            with stand(scratch) as servers:
+                triton = servers.triton.version()
+                for name in wanted:
+                    found[name] = measured(partial(ON_STAND[name], servers, effort, scratch), effort, quick)
+    return found, triton
 
 
-def situations(places: Places) -> list[tuple[str, list[Call], str]]:
-    """Protocol, calls and payload; JSON of 4 MB tensors would measure the JSON alone."""
-    faces: Sequence[tuple[str, Callable[[Places, Array], list[Call]], dict[str, Array]]] = (
-        ("gRPC", grpc_calls, SMALL | LARGE),
-        ("REST", rest_calls, SMALL | LONG),
-    )
-    return [(face, calls(places, x), payload) for face, calls, payloads in faces for payload, x in payloads.items()]
+def measured(run: Callable[[], Json], effort: Effort, quick: bool) -> Json:
+    before, began = load_average(), time.monotonic()
+    content = run()
+    conditions = {"rounds": effort.rounds, "quick": quick, "seconds": round(time.monotonic() - began)}
+    return {**conditions, "load_average": [before, load_average()], **content}
 
 
-def compare(
-    protocol: str, payload: str, calls: Sequence[Call], in_flight: int, rounds: int, seconds: float, scratch: Path
-) -> list[Measurement]:
-    """Each call in each round. How many requests a measurement takes is found by a first, uncounted one."""
-    counts = [calibrate(call, in_flight, seconds, scratch) for call in calls]
-    loads: list[list[Load]] = [[] for _ in calls]
-    for _ in range(rounds):
-        for call, count, found in zip(calls, counts, loads, strict=True):
-            found.append(measure(call, count, in_flight, scratch))
-    print(f"measured {protocol}, {payload}, {in_flight} in flight", file=sys.stderr, flush=True)
-    return [
-        Measurement(protocol, payload, in_flight, call.path, found) for call, found in zip(calls, loads, strict=True)
-    ]
+def load_average() -> float:
+    """How many processes wanted to run in the last minute."""
+    return round(os.getloadavg()[0], 1)
 
 
-def calibrate(call: Call, in_flight: int, seconds: float, scratch: Path) -> int:
-    rate = measure(call, CALIBRATION_REQUESTS, in_flight, scratch).requests_per_second
-    return max(in_flight * 4, int(rate * seconds))
+def merged(output: Path, found: Mapping[str, Any], triton: str) -> Json:
+    """The results of before with those of now in their places."""
+    before: Json = json.loads(output.read_text()) if output.exists() else {"versions": {"triton": "unknown"}}
+    sections = {**before.get("sections", {}), **found}
+    ordered = {name: sections[name] for name in [*ON_STAND, *ALONE] if name in sections}
+    return {"machine": machine(), "versions": versions(triton or before["versions"]["triton"]), "sections": ordered}
 
 
-def measure(call: Call, requests: int, in_flight: int, scratch: Path) -> Load:
-    size = call.verify()
-    load = call.load(requests, in_flight, scratch)
-    if abs(load.body_bytes - size) > SIZE_TOLERANCE * size:
-        raise WrongAnswer(f"{call.path}: answers of {load.body_bytes:.0f} bytes instead of {size}")
-    return load
-
-
-def find(server: Server, repository: Path) -> Places:
-    """Ask the bridge where its Triton is, and load the bare model there."""
-    with urllib.request.urlopen(f"http://{server.admin}/api/v1/instances", timeout=10) as response:
-        (instance,) = json.load(response)["instances"]
-    (triton_model,) = instance["copies"]
-    shutil.copytree(HERE / "identity", repository / IDENTITY)
-    with grpc.insecure_channel(instance["grpc"]) as channel:
-        load: Any = channel.unary_unary("/inference.GRPCInferenceService/RepositoryModelLoad")
-        load(service_pb2.RepositoryModelLoadRequest(model_name=IDENTITY).SerializeToString(), timeout=60)
-    return Places(server.grpc, server.rest, instance["grpc"], instance["http"], MODEL, triton_model, IDENTITY)
-
-
-def versions(places: Places) -> dict[str, str]:
-    with urllib.request.urlopen(f"http://{places.triton_http}/v2", timeout=10) as response:
-        triton = json.load(response)["version"]
+def versions(triton: str) -> dict[str, str]:
     names = ("triton-bridge", "tensorflow", "grpcio", "numpy")
     return {"triton": triton, **{name: version(name) for name in names}}
 

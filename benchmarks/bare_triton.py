@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,8 +31,14 @@ class BareTriton:
     """A running server. `pid` is its process, `repository` where its models lie."""
 
     grpc: str
+    http: str
     pid: int
     repository: Path
+
+    def version(self) -> str:
+        """Triton's own."""
+        with urllib.request.urlopen(f"http://{self.http}/v2", timeout=10) as response:
+            return str(json.load(response)["version"])
 
     def add_identity(self) -> str:
         """Load the model that only answers its input; its name."""
@@ -71,7 +79,7 @@ def bare_triton(state: Path) -> Iterator[BareTriton]:
         server.start()
         server.wait_ready()
         assert server.pid is not None
-        yield BareTriton(server.grpc, server.pid, server.repository)
+        yield BareTriton(server.grpc, server.http, server.pid, server.repository)
     finally:
         server.close()
         directory.release()

@@ -13,19 +13,20 @@ from typing import Any
 
 import grpc
 import numpy as np
-from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2
 
 from benchmarks.h2load import Load, run
+from benchmarks.payloads import Array, Payload
 from model_repo_sync.protos.tensorflow import types_pb2
 from model_repo_sync.protos.tensorflow_serving import predict_pb2
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 60.0
 INFER = "/inference.GRPCInferenceService/ModelInfer"
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
 FRAME = struct.Struct(">BI")
+LENGTH = struct.Struct("<I")
 
-Array = NDArray[np.float32]
 Decode = Callable[[bytes], Array]
 
 
@@ -102,86 +103,96 @@ class RestCall(Call):
         return f"http://{self.address}{self.target}"
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where the compared servers are, and the names of their models."""
-
-    bridge_grpc: str
-    bridge_rest: str
-    triton_grpc: str
-    triton_http: str
-    model: str
-    triton_model: str
-    identity: str
+def predict_call(path: str, address: str, payload: Payload) -> GrpcCall:
+    """Predict to a bridge."""
+    return GrpcCall(path, address, PREDICT, _predict(payload), _predict_output, payload.expected)
 
 
-def grpc_calls(places: Places, x: Array) -> list[Call]:
-    """Direct Triton first: it is what the others are compared with."""
-    half = x / 2 + 2
-    predict = "/tensorflow.serving.PredictionService/Predict"
-    return [
-        half_plus_two_call("Triton", places.triton_grpc, places.triton_model, x),
-        GrpcCall("bridge", places.bridge_grpc, predict, _predict(places.model, x), _predict_output, half),
-        identity_call("Triton, identity", places.triton_grpc, places.identity, x),
-    ]
+def infer_call(path: str, address: str, triton_model: str, payload: Payload) -> GrpcCall:
+    """ModelInfer to the model that the bridge made of the payload's."""
+    return GrpcCall(
+        path, address, INFER, _infer(triton_model, "x:0", "y:0", payload.x), _infer_output, payload.expected
+    )
 
 
-def half_plus_two_call(path: str, address: str, model: str, x: Array) -> GrpcCall:
-    """To the runner's model half_plus_two in a Triton."""
-    return GrpcCall(path, address, INFER, _infer(model, "x:0", "y:0", x), _infer_output, x / 2 + 2)
+def identity_call(path: str, address: str, triton_model: str, payload: Payload) -> GrpcCall:
+    """ModelInfer to the bare model, which answers what it is sent."""
+    return GrpcCall(path, address, INFER, _infer(triton_model, "x", "y", payload.x), _infer_output, payload.x)
 
 
-def identity_call(path: str, address: str, model: str, x: Array) -> GrpcCall:
-    """To the bare model in a Triton."""
-    return GrpcCall(path, address, INFER, _infer(model, "x", "y", x), _infer_output, x)
+def rest_predict_call(path: str, address: str, payload: Payload, *, row: bool) -> RestCall:
+    """A predict request in row or column format to a bridge."""
+    body = b'{"%s": %s}' % (b"instances" if row else b"inputs", _numbers(payload.x))
+    target, key = f"/v1/models/{payload.model}:predict", "predictions" if row else "outputs"
+    return RestCall(path, address, target, body, lambda answer: _floats(json.loads(answer)[key]), payload.expected)
 
 
-def rest_calls(places: Places, x: Array) -> list[Call]:
-    half = x / 2 + 2
-    inputs = [{"name": "x:0", "datatype": "FP32", "shape": [len(x)], "data": x.tolist()}]
-    direct = json.dumps({"inputs": inputs, "outputs": [{"name": "y:0"}]}).encode()
-    columns = json.dumps({"instances": x.tolist()}).encode()
-    model = f"/v1/models/{places.model}:predict"
-    return [
-        RestCall(
-            "Triton", places.triton_http, f"/v2/models/{places.triton_model}/infer", direct, _json_infer_output, half
-        ),
-        RestCall("bridge", places.bridge_rest, model, columns, _json_predict_output, half),
-    ]
+def rest_infer_call(path: str, address: str, triton_model: str, payload: Payload) -> RestCall:
+    """Triton's own JSON."""
+    given = b'{"name": "x:0", "datatype": "FP32", "shape": [%d], "data": %s}' % (len(payload.x), _numbers(payload.x))
+    body = b'{"inputs": [%s], "outputs": [{"name": "y:0"}]}' % given
+    return RestCall(path, address, f"/v2/models/{triton_model}/infer", body, _json_infer_output, payload.expected)
 
 
-def _predict(model: str, x: Array) -> bytes:
-    """As the official client's make_tensor_proto writes it: dtype, shape and tensor_content."""
+def _numbers(x: Array) -> bytes:
+    """As many digits as each value needs, nine at most."""
+    return f"[{','.join(f'{value:.9g}' for value in x.tolist())}]".encode()
+
+
+def _predict(payload: Payload) -> bytes:
+    """As the official client's make_tensor_proto writes it: dtype, shape, and tensor_content where it is numbers."""
     request = predict_pb2.PredictRequest()
-    request.model_spec.name = model
+    request.model_spec.name = payload.model
     tensor = request.inputs["x"]
-    tensor.dtype = types_pb2.DT_FLOAT
-    tensor.tensor_shape.dim.add(size=len(x))
-    tensor.tensor_content = x.tobytes()
+    tensor.tensor_shape.dim.add(size=len(payload.x))
+    if payload.x.dtype == object:
+        tensor.dtype = types_pb2.DT_STRING
+        tensor.string_val.extend(payload.x)
+    else:
+        tensor.dtype = types_pb2.DT_FLOAT
+        tensor.tensor_content = payload.x.tobytes()
     return request.SerializeToString()
 
 
 def _predict_output(answer: bytes) -> Array:
-    return np.array(predict_pb2.PredictResponse.FromString(answer).outputs["y"].float_val, np.float32)
+    tensor = predict_pb2.PredictResponse.FromString(answer).outputs["y"]
+    if tensor.dtype == types_pb2.DT_STRING:
+        return np.array([*tensor.string_val], object)
+    return np.array(tensor.float_val, np.float32)
 
 
 def _infer(model: str, given: str, wanted: str, x: Array) -> bytes:
     request = service_pb2.ModelInferRequest(model_name=model)
-    request.inputs.add(name=given, datatype="FP32", shape=[len(x)])
+    request.inputs.add(name=given, datatype="BYTES" if x.dtype == object else "FP32", shape=[len(x)])
     request.outputs.add(name=wanted)
-    request.raw_input_contents.append(x.tobytes())
+    request.raw_input_contents.append(_raw(x))
     return bytes(request.SerializeToString())
 
 
+def _raw(x: Array) -> bytes:
+    if x.dtype == object:
+        return b"".join(LENGTH.pack(len(value)) + value for value in x)
+    return x.tobytes()
+
+
 def _infer_output(answer: bytes) -> Array:
-    return np.frombuffer(service_pb2.ModelInferResponse.FromString(answer).raw_output_contents[0], np.float32)
+    response = service_pb2.ModelInferResponse.FromString(answer)
+    raw = response.raw_output_contents[0]
+    return _strings(raw) if response.outputs[0].datatype == "BYTES" else np.frombuffer(raw, np.float32)
+
+
+def _strings(raw: bytes) -> Array:
+    values, at = [], 0
+    while at < len(raw):
+        (length,) = LENGTH.unpack_from(raw, at)
+        at += LENGTH.size + length
+        values.append(raw[at - length : at])
+    return np.array(values, object)
 
 
 def _json_infer_output(answer: bytes) -> Array:
-    content: dict[str, Any] = json.loads(answer)
-    return np.array(content["outputs"][0]["data"], np.float32)
+    return _floats(json.loads(answer)["outputs"][0]["data"])
 
 
-def _json_predict_output(answer: bytes) -> Array:
-    content: dict[str, Any] = json.loads(answer)
-    return np.array(content["predictions"], np.float32)
+def _floats(values: list[float]) -> Array:
+    return np.array(values, np.float32)

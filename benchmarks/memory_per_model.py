@@ -18,8 +18,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.bare_triton import BareTriton, bare_triton
-from benchmarks.calls import half_plus_two_call
-from benchmarks.runner_speed import MODEL, SMALL
+from benchmarks.calls import infer_call
+from benchmarks.payloads import SMALL
+from benchmarks.runner_speed import MODEL
 from model_repo_sync.triton_config import PROCESSES, RunnerOptions
 
 MODELS = 10
@@ -52,7 +53,7 @@ def memory_per_model(scratch: Path, processes: str, *, models: int = MODELS) -> 
 
 def _load(triton: BareTriton, name: str, processes: str) -> float:
     seconds = triton.add(name, MODEL, RunnerOptions(processes=processes))
-    half_plus_two_call(processes, triton.grpc, name, SMALL).verify()
+    infer_call(processes, triton.grpc, name, SMALL).verify()
     return seconds
 
 

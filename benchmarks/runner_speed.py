@@ -15,15 +15,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from benchmarks.bare_triton import BareTriton, bare_triton
-from benchmarks.calls import FRAME, GrpcCall, half_plus_two_call, identity_call
-from benchmarks.h2load import median_latency_us, run
+from benchmarks.calls import FRAME, GrpcCall, identity_call, infer_call
+from benchmarks.h2load import run
+from benchmarks.payloads import SMALL
 from model_repo_sync.triton_config import PROCESSES, RunnerOptions
 
 MODEL = Path(__file__).parent.parent / "examples" / "models" / "half_plus_two" / "00000123"
-SMALL = np.array([1, 2, 5, -4], np.float32)
 ROUNDS = 7
 REQUESTS = 2000
 WARM_UP = 300
@@ -66,17 +64,15 @@ def _calls(triton: BareTriton, runners: Mapping[str, RunnerOptions]) -> dict[str
     for number, (name, options) in enumerate(runners.items()):
         model = f"half_plus_two.{number}"
         triton.add(model, MODEL, options)
-        calls[name] = half_plus_two_call(name, triton.grpc, model, SMALL)
+        calls[name] = infer_call(name, triton.grpc, model, SMALL)
     return calls
 
 
 def _sample(call: GrpcCall, requests: int, scratch: Path) -> Sample:
-    body, log = scratch / "body", scratch / "log"
+    body = scratch / "body"
     body.write_bytes(FRAME.pack(0, len(call.body)) + call.body)
     url = f"http://{call.address}{call.target}"
-    log.unlink(missing_ok=True)
-    run(url, body, GRPC_HEADERS, requests=requests, in_flight=1, log=log)
-    p50 = median_latency_us(log)
+    p50 = run(url, body, GRPC_HEADERS, requests=requests, in_flight=1).p50_us
     return Sample(p50, run(url, body, GRPC_HEADERS, requests=2 * requests, in_flight=8).requests_per_second)
 
 

@@ -33,14 +33,16 @@ BRIDGE = Path(sys.executable).with_name("bridge")
 
 
 @contextmanager
-def serving(state_dir: Path, flags: Sequence[str], *, program: Path = BRIDGE) -> Iterator[Server]:
+def serving(state_dir: Path, flags: Sequence[str], *, program: Sequence[str] = (str(BRIDGE),)) -> Iterator[Server]:
     """A server with its state in `state_dir` and its log beside it, where it runs. SIGTERM has to end it with 0.
+
+    `program` is the command before `serve`.
 
     Raises RuntimeError with the end of the log when it does not become ready or ends badly.
     """
     port, rest_port, admin_port = free_ports(3)
     log = state_dir.with_suffix(".log")
-    command = [str(program), "serve", f"--state_dir={state_dir}", *flags]
+    command = [*program, "serve", f"--state_dir={state_dir}", *flags]
     ports = [f"--port={port}", f"--rest_api_port={rest_port}", f"--admin_port={admin_port}", "--modelmesh_port=0"]
     with log.open("w") as stderr:
         process = subprocess.Popen(

@@ -118,7 +118,7 @@ def test_installed_wheel_serves_in_an_empty_directory(environment: Path, tmp_pat
     )
     assert all(path.startswith(str(environment)) for path in located.stdout.split())
     flags = ["--model_name=half_plus_two", f"--model_base_path={MODEL}"]
-    with serving(tmp_path / "state", flags, program=environment / "bin" / "bridge") as server:
+    with serving(tmp_path / "state", flags, program=[str(environment / "bin" / "bridge")]) as server:
         request = urllib.request.Request(
             f"http://{server.rest}/v1/models/half_plus_two:predict", b'{"instances": [1.0, 2.0, 5.0]}'
         )

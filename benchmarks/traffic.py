@@ -1,0 +1,128 @@
+"""The sections that send requests to the stand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.calls import Call
+from benchmarks.comparison import Effort, compare
+from benchmarks.memory_per_model import pss
+from benchmarks.payloads import SMALL, floats, nine_digits, sized, strings
+from benchmarks.results import Json, Measurement, as_json
+from benchmarks.stand import BARE, GRPCIO, MANY, NATIVE, NGINX, WORKERS, Stand
+
+SIZES = tuple(1 << power for power in (4, 10, 14, 17, 20, 22, 24, 26))
+MEGABYTE_COUNT = 95_000
+"""Numbers whose nine digits make a JSON body of 1 MB."""
+GROWTH_WARM_UP, GROWTH_REQUESTS = 200, 1000
+PAUSE_SECONDS = 3.0
+"""After which servers gave back what a burst took."""
+QUICK_SECONDS = 0.2
+"""Measurements shorter than this only show that everything works."""
+
+
+def latency(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """A small tensor, one request at a time."""
+    calls = stand.grpc_calls(SMALL, NGINX, NATIVE, GRPCIO, WORKERS, BARE)
+    return {"rows": as_json(compare("gRPC", SMALL, calls, 1, effort, scratch))}
+
+
+def throughput(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """A small tensor, several requests in flight."""
+    calls = stand.grpc_calls(SMALL, NGINX, NATIVE, GRPCIO, WORKERS, BARE)
+    return {"rows": _rows(compare("gRPC", SMALL, calls, in_flight, effort, scratch) for in_flight in (8, 32))}
+
+
+def sizes(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """Tensors of all sizes, one request at a time, and 4 MB eight at a time."""
+
+    def found() -> Iterator[Sequence[Measurement]]:
+        for size in SIZES:
+            payload = sized(size)
+            yield compare("gRPC", payload, stand.grpc_calls(payload, NATIVE, GRPCIO), 1, effort, scratch)
+        payload = sized(4 << 20)
+        yield compare("gRPC", payload, stand.grpc_calls(payload, NATIVE, GRPCIO), 8, effort, scratch)
+
+    return {"rows": _rows(found())}
+
+
+def string_tensors(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """A few strings, and many."""
+    payloads = [strings(f"{count} strings", [b"%020d" % number for number in range(count)]) for count in (4, 10_000)]
+    return {
+        "rows": _rows(
+            compare("gRPC", payload, stand.grpc_calls(payload, NATIVE, GRPCIO), in_flight, effort, scratch)
+            for payload in payloads
+            for in_flight in (1, 8)
+        )
+    }
+
+
+def rest(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """JSON, rows and columns, against Triton's own JSON of the same numbers."""
+
+    def found() -> Iterator[Sequence[Measurement]]:
+        for payload in (SMALL, floats("1 MB of JSON", nine_digits(MEGABYTE_COUNT))):
+            for row in (True, False):
+                for in_flight in (1, 8):
+                    protocol = "REST rows" if row else "REST columns"
+                    calls = stand.rest_calls(payload, row=row)
+                    yield compare(protocol, payload, calls, in_flight, effort, scratch)
+
+    return {"rows": _rows(found())}
+
+
+def routes(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """One model in the routes against 1,000: the whole exchange, and the processor time of the bridge's process."""
+    calls = stand.grpc_calls(SMALL, NATIVE, MANY)
+    measured = compare("gRPC", SMALL, calls, 1, effort, scratch)
+    spent: dict[str, list[float]] = {NATIVE: [], MANY: []}
+    requests = max(100, int(2000 * effort.seconds))
+    for _ in range(effort.rounds):
+        for call in calls:
+            if call.path in spent:
+                spent[call.path].append(_processor_us(stand, call, requests, scratch))
+    ratio = median(many / one for one, many in zip(spent[NATIVE], spent[MANY], strict=True))
+    figures = {path: round(median(values), 1) for path, values in spent.items()}
+    return {"rows": as_json(measured), "figures": {"processor_us": figures, "processor_ratio": round(ratio, 3)}}
+
+
+def _processor_us(stand: Stand, call: Call, requests: int, scratch: Path) -> float:
+    """Microseconds of processor time that the bridge's process spends on one request, eight in flight."""
+    process = stand.bridges[call.path].process.pid
+    before = _processor_seconds(process)
+    call.load(requests, 8, scratch)
+    return (_processor_seconds(process) - before) / requests * 1e6
+
+
+def _processor_seconds(process: int) -> float:
+    """Of all threads of a process, by the scheduler's clock."""
+    tasks = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def growth(stand: Stand, effort: Effort, scratch: Path) -> Json:
+    """Memory of the bridge and of Triton before and after 1,000 requests of 4 MB."""
+    requests = GROWTH_REQUESTS if effort.seconds >= QUICK_SECONDS else 20
+    payload = sized(4 << 20)
+    figures: dict[str, Json] = {}
+    for call in stand.grpc_calls(payload, NATIVE, GRPCIO)[1:]:
+        call.load(min(GROWTH_WARM_UP, requests), 1, scratch)
+        processes = {"bridge": stand.bridges[call.path].process.pid, "triton": stand.triton.pid}
+        before = _memory(processes)
+        call.load(requests, 1, scratch)
+        after = _memory(processes)
+        figures[call.path] = {"requests": requests, "before_mb": before, "after_mb": after}
+    return {"figures": figures}
+
+
+def _memory(processes: dict[str, int]) -> dict[str, float]:
+    time.sleep(PAUSE_SECONDS)
+    return {name: round(pss(process) / 1e6, 1) for name, process in processes.items()}
+
+
+def _rows(comparisons: Iterable[Sequence[Measurement]]) -> list[Json]:
+    return as_json([measurement for measurements in comparisons for measurement in measurements])
