@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.cli import output
+from bridge.registry.history_records import Change, changes
 
 JsonObject = Mapping[str, Any]
 
-EVENT_COLUMNS = ("SEQ", "TIME", "SUBJECT", "ACTION", "BEFORE", "AFTER", "BY", "REASON")
+EVENT_COLUMNS = ("SEQ", "TIME", "SUBJECT", "ACTION", "CHANGE", "BY", "REASON")
 LIVE_COLUMNS = ("SUBJECT", "LIVE", "SINCE", "BY", "WHY", "FILES", "FINGERPRINT")
 CHANGE_COLUMNS = ("SUBJECT", "ASPECT", "WHAT", "FROM", "TO", "EVENTS")
 INTERVAL_COLUMNS = ("FROM", "TO", "LIVE", "BY", "WHY", "FILES", "FINGERPRINT")
@@ -22,8 +23,7 @@ def event_row(event: JsonObject) -> output.Row:
         output.moment(event["at"]),
         event["subject"],
         event["action"],
-        text(event["before"]),
-        text(event["after"]),
+        output.joined([_change(item) for item in changes(event["before"] or {}, event["after"] or {})]),
         _by(event),
         event["reason"],
     )
@@ -75,6 +75,11 @@ def gap(found: Sequence[int | None]) -> str:
 
 def text(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _change(change: Change) -> str:
+    before, after = text(change.before), text(change.after)
+    return f"{change.path}: {before} -> {after}" if before and after else f"{change.path}: {after or before + ' ->'}"
 
 
 def _live_row(subject: str, live: JsonObject) -> output.Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from bridge.registry import slots
 from bridge.registry.history import read_state
-from bridge.registry.history_records import Aspect, Change, Diff, Fact, StateAt, SubjectDiff, SubjectState
+from bridge.registry.history_records import Aspect, Diff, Fact, StateAt, SubjectDiff, SubjectState, changes
 from bridge.registry.tables import events
 
 EVENTS_SHOWN = 100
@@ -25,15 +25,6 @@ def read_diff(connection: Connection, from_at: int, to_at: int, now: int, subjec
     if subject is not None:
         found = tuple(_with_events(connection, difference, before.seq, after.seq) for difference in found)
     return Diff(from_at, to_at, found)
-
-
-def changes(before: Any, after: Any, path: str = "") -> Iterator[Change]:
-    """Where two JSON values differ, by path; objects are compared key by key."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for key in sorted(before.keys() | after.keys()):
-            yield from changes(before.get(key), after.get(key), f"{path}.{key}" if path else key)
-    elif before != after:
-        yield Change(path, before, after)
 
 
 def _differences(before: StateAt, after: StateAt) -> Iterator[SubjectDiff]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -80,6 +81,15 @@ class Change:
     path: str
     before: Any
     after: Any
+
+
+def changes(before: Any, after: Any, path: str = "") -> Iterator[Change]:
+    """Where two JSON values differ, by path; objects are compared key by key."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted(before.keys() | after.keys()):
+            yield from changes(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif before != after:
+        yield Change(path, before, after)
 
 
 @dataclass(frozen=True, slots=True)

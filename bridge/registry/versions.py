@@ -52,12 +52,11 @@ def record_version(tx: Transaction, observed: VersionObserved, identity: str = "
 
 
 def tell_content(tx: Transaction, seen: Provenance) -> None:
-    """The content of a version that serves is known now: say so of it, and of what resolves to it."""
+    """The content of a version that serves is known now: say so of it, and with that of what resolves to it."""
     row = tx.get(model_versions, model=seen.model, version=seen.version)
     if row is None or row["state"] != VersionState.AVAILABLE or row["fingerprint"] == seen.fingerprint:
         return
     record_version(tx, replace(_observed(row), fingerprint=seen.fingerprint, size=seen.size))
-    live.refresh(tx, seen.model, seen.version)
 
 
 def forget_states(tx: Transaction) -> None:

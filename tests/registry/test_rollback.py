@@ -9,6 +9,7 @@ import pytest
 
 from bridge.errors import FailedPrecondition, NotFound
 from bridge.registry import Actor, ModelSpec, Registry
+from bridge.registry.live import Move, ServedVersion
 from bridge.registry.records import Owner
 from bridge.registry.rollback_records import LabelRollback, ModelRollback, PinnedContent, Provenance
 from bridge.serving.routes import VersionState
@@ -158,6 +159,15 @@ def test_provenance_is_written_once_and_told_of_the_version(
     configured.record_version("m", 1, VersionState.UNLOADING, actor=actor)
     configured.record_version("m", 1, VersionState.AVAILABLE, identity="i1", actor=actor)
     assert [event.after["fingerprint"] for event in configured.events(after=before, limit=9)] == ["f1", "f1"]
+
+
+def test_what_is_live_is_told_once_of_its_content(configured: Registry, actor: Actor) -> None:
+    configured.record_version("m", 1, VersionState.AVAILABLE, path="/models/m/1", identity="i1", actor=actor)
+    configured.record_moves([Move("model:m", ServedVersion("m", 1, (1,)))], actor)
+    before = configured.events(limit=1000)[-1].seq
+    configured.record_provenance(SEEN, actor)
+    moves = [(was, now) for action, was, now in told(configured, before) if action == "live moved"]
+    assert [(was["fingerprint"], now["fingerprint"]) for was, now in moves] == [("", "f1")]
 
 
 def test_other_content_under_an_old_number_is_told(configured: Registry, actor: Actor) -> None:
