@@ -26,8 +26,8 @@ COMMAND = re.compile(r"^(?:\$ )?((?:bridge|model-repo-sync)(?: [a-z][a-z-]*)+)")
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
-OTHER_PROGRAMS = {"build", "profile", "data", "fail", "shm-size", "prefix"}
-"""Flags of docker, curl and etcdctl that the pages show."""
+OTHER_PROGRAMS = {"build", "profile", "data", "fail", "shm-size", "prefix", "quick"}
+"""Flags of docker, curl, etcdctl and the benchmarks that the pages show."""
 
 OF_COMPOSE = {"BRIDGE_ADMIN_TOKEN"}
 """Variables that compose.yaml takes and the bridge does not."""
