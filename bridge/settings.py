@@ -26,7 +26,7 @@ class Settings:
     port: int = setting(8500, "gRPC port for TF Serving clients, on every address; 0 turns it off")
     rest_api_port: int = setting(8501, "REST port for TF Serving clients, on every address; 0 turns it off")
     modelmesh_port: int = setting(8033, "gRPC port for ModelMesh clients, on every address; 0 turns ModelMesh off")
-    admin_port: int = setting(8502, "port of the admin API, /livez, /readyz and /metrics; 0 turns it off")
+    admin_port: int = setting(8502, "port of the console, the admin API, /livez, /readyz and /metrics; 0 turns it off")
     admin_address: str = setting(
         "127.0.0.1", "address that the admin port binds to; another than loopback needs --access_token_file"
     )
