@@ -18,7 +18,7 @@ from bridge.triton.shared_memory_region import DIRECTORY, SMALLEST, Allowance, R
 
 logger = logging.getLogger(__name__)
 
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 2.0
 """A region that nobody used for so long goes back to the system."""
 LARGE = 8 << 20
 """Bytes whose pages are taken, or that are copied, in a thread, so that other requests go on."""
