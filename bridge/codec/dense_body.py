@@ -132,7 +132,7 @@ class _Reader:
 
     def _capacity(self) -> int:
         """No fewer elements than the lists that begin here have."""
-        return self._body.count(b",", self._at) + 1
+        return int(self._library.json_commas(self._body, self._at, len(self._body))) + 1
 
     def _accept(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         match = pattern.match(self._body, self._at)

@@ -49,6 +49,8 @@ def _load() -> ctypes.CDLL | None:
         ctypes.POINTER(ctypes.c_int32),
         ctypes.c_void_p,
     )
+    library.json_commas.restype = ctypes.c_int64
+    library.json_commas.argtypes = (ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
     library.json_parse.restype = ctypes.c_int
     library.json_parse.argtypes = (
         ctypes.c_char_p,

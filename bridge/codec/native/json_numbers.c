@@ -329,6 +329,13 @@ static const char *read_number(const char *at, const char *end, int *is_integer,
     return at;
 }
 
+/* How many commas text[begin] up to text[size] has. */
+int64_t json_commas(const char *text, int64_t begin, int64_t size) {
+    int64_t count = 0;
+    for (int64_t at = begin; at < size; at++) count += text[at] == ',';
+    return count;
+}
+
 struct result {
     int64_t end;
     int64_t count;
