@@ -22,6 +22,8 @@ POLL_SECONDS = 0.5
 """How often the database is asked for news while somebody listens, for all listeners together."""
 BEAT_SECONDS = 15.0
 """How long a stream is silent at most, so that both ends find out when the other one is gone."""
+LIFE_SECONDS = 300.0
+"""After which a stream ends and its listener connects again, so that who may not listen any more does not."""
 EVENTS_PER_READ = 200
 LISTENERS = 64
 LARGEST = 2**63 - 1
@@ -83,8 +85,8 @@ class EventStream:
     async def _messages(self, seq: int) -> AsyncIterator[bytes]:
         with self._listeners.listening():
             yield b"retry: 1000\n\n"
-            said = time.monotonic()
-            while not self._listeners.closed.is_set():
+            begun = said = time.monotonic()
+            while not self._listeners.closed.is_set() and time.monotonic() - begun < LIFE_SECONDS:
                 for event in await self._past(seq):
                     seq, said = event.seq, time.monotonic()
                     yield _message(event)

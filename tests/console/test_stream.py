@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from bridge.console import stream as events
 from bridge.console.stream import Listeners
 from bridge.errors import BridgeError
 from tests.console.admin_server import AdminServer
@@ -87,6 +88,12 @@ def test_whoever_connects_again_misses_nothing(server: AdminServer) -> None:
 def test_streams_end_with_their_port(server: AdminServer) -> None:
     with stream(server) as news:
         server.end_streams()
+        assert news.ended()
+
+
+def test_streams_end_after_a_while(server: AdminServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LIFE_SECONDS", 0.1)
+    with stream(server) as news:
         assert news.ended()
 
 
