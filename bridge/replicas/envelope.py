@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-from typing import Any
-
 import orjson
 
-from bridge.access.identity import Identity, Kind, Scope
+from bridge.access.plain import caller_of_plain, plain_caller
 from bridge.errors import BridgeError, Code
 from bridge.tfserving.rpc import Caller
 
 
 def pack_rpc(service: str, method: str, request: bytes, caller: Caller) -> bytes:
     """An RPC with who called it; the time that is left travels as the deadline of the call itself."""
-    identity = caller.identity
-    head = {
-        "service": service,
-        "method": method,
-        "peer": caller.peer,
-        "entries": [_entry(name, value) for name, value in caller.entries],
-        "certificate": _text(caller.certificate),
-        "identity": None if identity is None else [identity.name, identity.kind, sorted(identity.scopes)],
-    }
+    head = {"service": service, "method": method, "caller": plain_caller(caller)}
     return orjson.dumps(head) + b"\n" + request
 
 
@@ -30,15 +19,7 @@ def unpack_rpc(message: bytes, timeout: float | None) -> tuple[str, str, bytes, 
     """Service, method, request and caller, who has `timeout` seconds left."""
     head, _, request = message.partition(b"\n")
     value = orjson.loads(head)
-    entries = [(name, base64.b64decode(data) if coded else data) for name, data, coded in value["entries"]]
-    caller = Caller(
-        timeout=timeout,
-        peer=value["peer"],
-        metadata={name: data for name, data in entries if isinstance(data, str)},
-        entries=entries,
-        certificate=base64.b64decode(value["certificate"]),
-        identity=_identity(value["identity"]),
-    )
+    caller = caller_of_plain(value["caller"])._replace(timeout=timeout)
     return value["service"], value["method"], request, caller
 
 
@@ -57,18 +38,3 @@ def unpack_answer(message: bytes) -> bytes:
         code, sentence = orjson.loads(message[1:])
         raise BridgeError(sentence, Code(code))
     return message[1:]
-
-
-def _entry(name: str, value: str | bytes) -> list[Any]:
-    return [name, value, False] if isinstance(value, str) else [name, _text(value), True]
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _identity(value: list[Any] | None) -> Identity | None:
-    if value is None:
-        return None
-    name, kind, scopes = value
-    return Identity(name, Kind(kind), frozenset(Scope(scope) for scope in scopes))

@@ -13,12 +13,12 @@ import logging
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 
+from bridge.access import plain
+from bridge.access.plain import base64_text, plain_caller
 from bridge.errors import BridgeError, Code, Unavailable
 from bridge.serving.lines import Lines
 from bridge.serving.link import Router, Word
 from bridge.tfserving.rpc import FAULT, Caller, Rpc
-from bridge.workers import plain
-from bridge.workers.plain import base64_text, plain_caller
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,9 @@ class CallServer:
 
     def _call(self, router: Router, document: bytes) -> None:
         number, service, method, request, caller = json.loads(document)
-        work = self._answer(router, number, self._rpcs[service][method], b64decode(request), plain.caller(caller))
+        work = self._answer(
+            router, number, self._rpcs[service][method], b64decode(request), plain.caller_of_plain(caller)
+        )
         task = asyncio.create_task(work, name=f"{method} for {router.name}")
         self._calls[router, number] = task
         task.add_done_callback(lambda done: self._calls.pop((router, number)))

@@ -17,6 +17,7 @@ from typing import Any
 
 import uvloop
 
+from bridge.access import plain
 from bridge.access.denial import Denial
 from bridge.client_parts import ClientParts, Management
 from bridge.errors import BridgeError
@@ -31,7 +32,7 @@ from bridge.telemetry import logs
 from bridge.telemetry.metrics import Metrics
 from bridge.tfserving.metrics import ServingMetrics
 from bridge.tfserving.rpc import Caller
-from bridge.workers import handshake, plain
+from bridge.workers import handshake
 from bridge.workers.calls import CallClient, Rpcs
 from bridge.workers.handshake import HELLO, PAGE, WorkerStart
 from bridge.workers.leases import LeaseClient

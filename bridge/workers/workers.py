@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from bridge.access import plain
 from bridge.access.denial import Report
 from bridge.access_inputs import AccessInputs
 from bridge.client_inputs import ClientInputs
@@ -19,7 +20,6 @@ from bridge.serving.control import Control, Routers, RoutesView
 from bridge.serving.link import LinkHub, Router
 from bridge.serving.routes import EMPTY
 from bridge.tfserving.rpc import Caller
-from bridge.workers import plain
 from bridge.workers.addresses import SharedSocket
 from bridge.workers.calls import CallServer
 from bridge.workers.handshake import PAGE, WorkerStart
@@ -203,7 +203,7 @@ class Workers:
             opened.set_result(outcome)
 
     def _deny(self, router: Router, document: bytes) -> None:
-        self._denied(plain.denial(json.loads(document)))
+        self._denied(plain.denial_of_plain(json.loads(document)))
 
     async def _watch(self) -> None:
         """Kill workers that say nothing for the time of a router's lease: they would hold up everybody.

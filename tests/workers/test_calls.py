@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from bridge.access import plain
 from bridge.access.denial import Denial
 from bridge.access.identity import Identity, Kind, Scope
 from bridge.errors import BridgeError, Code
 from bridge.serving.link import LinkHub, Router
 from bridge.tfserving.rpc import FAULT, Caller
-from bridge.workers import plain
 from bridge.workers.calls import CallClient, CallServer
 from tests.serving.waiting import until
 from tests.workers.linked import NoControl, served
@@ -128,4 +128,4 @@ async def test_calls_end_with_their_worker_and_with_their_parent(control: Contro
 def test_a_denial_passes_unchanged(kind: Kind) -> None:
     identity = Identity("who", kind, frozenset({Scope.READ}))
     denial = Denial("grpc", "RPC", "S/M", Scope.MANAGE, Code.PERMISSION_DENIED, "No.", identity, "peer", {"a": "b"})
-    assert plain.denial(plain.plain_denial(denial)) == denial
+    assert plain.denial_of_plain(plain.plain_denial(denial)) == denial

@@ -26,7 +26,7 @@ def plain_caller(caller: Caller) -> dict[str, Any]:
     }
 
 
-def caller(plain: dict[str, Any]) -> Caller:
+def caller_of_plain(plain: dict[str, Any]) -> Caller:
     """The inverse of `plain_caller`."""
     entries = [(key, value if is_text else b64decode(value)) for key, value, is_text in plain["entries"]]
     return Caller(
@@ -53,7 +53,7 @@ def plain_denial(denial: Denial) -> dict[str, Any]:
     }
 
 
-def denial(plain: dict[str, Any]) -> Denial:
+def denial_of_plain(plain: dict[str, Any]) -> Denial:
     """The inverse of `plain_denial`."""
     scope, code, identity = Scope(plain["scope"]), Code(plain["code"]), _identity(*plain["identity"])
     return Denial(**{**plain, "scope": scope, "code": code, "identity": identity})
