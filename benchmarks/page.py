@@ -94,6 +94,7 @@ def figure_texts(sections: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The sections whose figures are no comparison of calls, each as a heading and a table."""
     titles = {
         "routes": "Processor time of a request by models in the routes",
+        "rest": "Processor time of a whole REST request of 1 MB, against orjson and numpy",
         "rest_codec": "JSON of 1 MB in the bridge, against orjson and numpy",
         "growth": "Memory before and after many requests of 4 MB",
         "runner": "The runner",

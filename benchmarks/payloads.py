@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 HALF_PLUS_TWO = "half_plus_two"
 STRINGS = "strings"
 
+MEGABYTE_COUNT = 95_000
+"""Numbers whose nine digits make a JSON body of 1 MB."""
+
 Array = NDArray[Any]
 
 

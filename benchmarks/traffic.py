@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks.calls import Call
 from benchmarks.comparison import Effort, compare
 from benchmarks.memory_per_model import pss
-from benchmarks.payloads import SMALL, floats, nine_digits, sized, strings
+from benchmarks.payloads import MEGABYTE_COUNT, SMALL, floats, nine_digits, sized, strings
+from benchmarks.rest_codec import plain, quickest
 from benchmarks.results import Json, Measurement, as_json
 from benchmarks.stand import BARE, GRPCIO, MANY, NATIVE, NGINX, WORKERS, Stand
 
 SIZES = tuple(1 << power for power in (4, 10, 14, 17, 20, 22, 24, 26))
-MEGABYTE_COUNT = 95_000
-"""Numbers whose nine digits make a JSON body of 1 MB."""
 GROWTH_WARM_UP, GROWTH_REQUESTS = 200, 1000
 PAUSE_SECONDS = 3.0
 """After which servers gave back what a burst took."""
@@ -62,17 +62,38 @@ def string_tensors(stand: Stand, effort: Effort, scratch: Path) -> Json:
 
 
 def rest(stand: Stand, effort: Effort, scratch: Path) -> Json:
-    """JSON, rows and columns, against Triton's own JSON of the same numbers."""
+    """JSON, rows and columns, against Triton's own JSON of the same numbers; and the processor time of a bridge's
+    process for a request of 1 MB, with HTTP and the exchange with Triton, against orjson and numpy."""
+    megabyte = floats("1 MB of JSON", nine_digits(MEGABYTE_COUNT))
 
     def found() -> Iterator[Sequence[Measurement]]:
-        for payload in (SMALL, floats("1 MB of JSON", nine_digits(MEGABYTE_COUNT))):
+        for payload in (SMALL, megabyte):
             for row in (True, False):
                 for in_flight in (1, 8):
                     protocol = "REST rows" if row else "REST columns"
                     calls = stand.rest_calls(payload, row=row)
                     yield compare(protocol, payload, calls, in_flight, effort, scratch)
 
-    return {"rows": _rows(found())}
+    figures = {
+        name: _rest_processor(stand, stand.rest_calls(megabyte, row=row)[1], effort, scratch)
+        for name, row in (("rows", True), ("columns", False))
+    }
+    return {"rows": _rows(found()), "figures": figures}
+
+
+def _rest_processor(stand: Stand, call: Call, effort: Effort, scratch: Path) -> Json:
+    """Milliseconds of processor time, and the median of the rounds' ratios."""
+    requests = max(10, int(200 * effort.seconds))
+    call.load(requests, 1, scratch)
+    pairs = [
+        (_processor_us(stand, call, requests, 1, scratch) / 1e3, quickest(partial(plain, call.body)) * 1e3)
+        for _ in range(effort.rounds)
+    ]
+    return {
+        "bridge_ms": round(median(ours for ours, _ in pairs), 2),
+        "orjson_ms": round(median(theirs for _, theirs in pairs), 2),
+        "ratio": round(median(ours / theirs for ours, theirs in pairs), 3),
+    }
 
 
 def routes(stand: Stand, effort: Effort, scratch: Path) -> Json:
@@ -84,17 +105,17 @@ def routes(stand: Stand, effort: Effort, scratch: Path) -> Json:
     for _ in range(effort.rounds):
         for call in calls:
             if call.path in spent:
-                spent[call.path].append(_processor_us(stand, call, requests, scratch))
+                spent[call.path].append(_processor_us(stand, call, requests, 8, scratch))
     ratio = median(many / one for one, many in zip(spent[NATIVE], spent[MANY], strict=True))
     figures = {path: round(median(values), 1) for path, values in spent.items()}
     return {"rows": as_json(measured), "figures": {"processor_us": figures, "processor_ratio": round(ratio, 3)}}
 
 
-def _processor_us(stand: Stand, call: Call, requests: int, scratch: Path) -> float:
-    """Microseconds of processor time that the bridge's process spends on one request, eight in flight."""
+def _processor_us(stand: Stand, call: Call, requests: int, in_flight: int, scratch: Path) -> float:
+    """Microseconds of processor time that the bridge's process spends on one request."""
     process = stand.bridges[call.path].process.pid
     before = _processor_seconds(process)
-    call.load(requests, 8, scratch)
+    call.load(requests, in_flight, scratch)
     return (_processor_seconds(process) - before) / requests * 1e6
 
 
