@@ -12,12 +12,19 @@ from collections.abc import Callable
 
 from model_repo_sync.runner.tensorflow_engine.allocator import trim
 
-LARGE = 8 << 20
+LARGE = 1 << 20
 """Bytes of a message that is worth a look afterwards."""
+APART = 8 << 20
+"""Bytes of a buffer that is a mapping of its own."""
 PAUSE = 1.0
 """Seconds between a large message and the trimming: what the message took is free by then, and a stream of large
 messages costs one trimming a second."""
 
+KEPT = 64 << 20
+"""Bytes that the top of the heap may have free: a stream of messages of some megabytes does not ask the system for
+memory, page by page, each time. They go back with the trimming."""
+
+_M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 
@@ -25,7 +32,8 @@ def keep_large_buffers_apart() -> None:
     """From now on a large buffer is a mapping of its own, which goes back as soon as it is freed (glibc)."""
     function = getattr(ctypes.CDLL(None), "mallopt", None)
     if function is not None:
-        function(_M_MMAP_THRESHOLD, LARGE)
+        function(_M_MMAP_THRESHOLD, APART)
+        function(_M_TRIM_THRESHOLD, KEPT)
 
 
 class MemoryTrimmer:

@@ -36,6 +36,9 @@ LARGE = 1 << 20
 _UNARY = 0
 """The kind of the event that is met by far the most, as a constant of this module."""
 
+Output = bytes | list[bytes | memoryview]
+"""What a session has to send; a list where it holds long messages."""
+
 Entries = tuple[tuple[str, str | bytes], ...]
 
 
@@ -268,11 +271,11 @@ class Connection(asyncio.BufferedProtocol):
             self._waiters.append(waiter)
             await waiter
 
-    def _failed(self, call: int, error: Exception) -> bytes:
+    def _failed(self, call: int, error: Exception) -> Output:
         if not isinstance(error, BridgeError):
             logger.error("An RPC failed by a fault of the bridge", exc_info=error)
             error = Internal(FAULT)
-        out: bytes = self._session.finish(call, error.code, encoded(error.message))
+        out: Output = self._session.finish(call, error.code, encoded(error.message))
         return out
 
     def _expire(self, call: int) -> None:
@@ -290,9 +293,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._draining:
             self._loop.call_soon(self._close_if_over)
 
-    def _write(self, data: bytes) -> None:
-        if data:
-            self._transport.write(data)
+    def _write(self, data: Output) -> None:
+        if type(data) is list:
+            self._transport.writelines(data)
+        elif data:
+            self._transport.write(cast(bytes, data))
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

@@ -15,6 +15,7 @@
 #define STREAM_WINDOW (4 << 20)           /* bytes that a call may send before it is read */
 #define CONNECTION_WINDOW (16 << 20)      /* bytes that all calls of a connection may send */
 #define RECEIVED_FRAME (1 << 20)          /* bytes of a frame that clients may send */
+#define VIEWED (8 << 10)                  /* bytes of a frame from which a message is not copied to be sent */
 #define SENT_FRAME (256 << 10)            /* bytes of a frame that is sent, where the client takes that much */
 #define UNREAD 16                         /* messages of one stream that may wait to be read */
 #define FIRST_ALLOCATION ((size_t)1 << 20) /* a length is only believed as the bytes come in */
@@ -64,6 +65,7 @@ typedef struct {
     size_t max_metadata;
     char small[4096];
     PyObject *large;
+    PyObject *pieces;
     size_t out_size;
     int sending;
 } Session;
@@ -99,7 +101,39 @@ static PyObject *fail_nghttp2(ssize_t error) {
     return NULL;
 }
 
-/* Everything that may be sent now, as bytes. */
+/* What was appended, as bytes. */
+static PyObject *appended(Session *self) {
+    size_t size = self->out_size;
+    PyObject *result;
+    self->out_size = 0;
+    if (!self->large)
+        return PyBytes_FromStringAndSize(self->small, (Py_ssize_t)size);
+    if (_PyBytes_Resize(&self->large, (Py_ssize_t)size) < 0)
+        return NULL;
+    result = self->large;
+    self->large = NULL;
+    return result;
+}
+
+static int add_piece(Session *self, PyObject *piece) {
+    int failed = !piece || PyList_Append(self->pieces, piece) < 0;
+    Py_XDECREF(piece);
+    return failed ? -1 : 0;
+}
+
+/* Send `size` bytes of a message where they are, behind what was appended. */
+static int append_view(Session *self, PyObject *message, size_t offset, size_t size) {
+    if (!self->pieces && !(self->pieces = PyList_New(0)))
+        return -1;
+    if (self->out_size && add_piece(self, appended(self)) < 0)
+        return -1;
+    PyObject *whole = PyMemoryView_FromObject(message);
+    PyObject *view = whole ? PySequence_GetSlice(whole, (Py_ssize_t)offset, (Py_ssize_t)(offset + size)) : NULL;
+    Py_XDECREF(whole);
+    return add_piece(self, view);
+}
+
+/* Everything that may be sent now: bytes, or a list of buffers where long messages are among it. */
 static PyObject *output(Session *self) {
     const uint8_t *data;
     ssize_t size;
@@ -110,14 +144,15 @@ static PyObject *output(Session *self) {
             break;
     if (size < 0 || PyErr_Occurred()) {
         Py_CLEAR(self->large);
+        Py_CLEAR(self->pieces);
         return fail_nghttp2(size);
     }
-    if (!self->large)
-        return PyBytes_FromStringAndSize(self->small, (Py_ssize_t)self->out_size);
-    if (_PyBytes_Resize(&self->large, (Py_ssize_t)self->out_size) < 0)
+    if (!self->pieces)
+        return appended(self);
+    if (self->out_size && add_piece(self, appended(self)) < 0)
         return NULL;
-    result = self->large;
-    self->large = NULL;
+    result = self->pieces;
+    self->pieces = NULL;
     return result;
 }
 
@@ -254,8 +289,12 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
         call->offset += part;
         length -= part;
     }
-    if (length && append(self, PyBytes_AS_STRING(message) + call->offset - PREFIX, length) < 0)
+    if (length >= VIEWED) {
+        if (append_view(self, message, call->offset - PREFIX, length) < 0)
+            return ERR_CALLBACK_FAILURE;
+    } else if (length && append(self, PyBytes_AS_STRING(message) + call->offset - PREFIX, length) < 0) {
         return ERR_CALLBACK_FAILURE;
+    }
     call->offset += length;
     if (call->offset == PREFIX + size) {
         Py_INCREF(Py_None);
@@ -690,6 +729,7 @@ static void Session_dealloc(Session *self) {
     Py_XDECREF(self->streams);
     Py_XDECREF(self->events);
     Py_XDECREF(self->large);
+    Py_XDECREF(self->pieces);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -804,14 +844,14 @@ static PyObject *Session_get_over(Session *self, void *closure) {
 
 static PyMethodDef session_methods[] = {
     {"receive", (PyCFunction)Session_receive, METH_VARARGS, "receive(buffer, count): what happened."},
-    {"output", (PyCFunction)Session_output, METH_NOARGS, "output(): the bytes to send."},
-    {"respond", (PyCFunction)Session_respond, METH_VARARGS, "respond(call, message, encoding=None): the bytes to send."},
-    {"send", (PyCFunction)Session_send, METH_VARARGS, "send(call, message, encoding=None): the bytes to send."},
-    {"finish", (PyCFunction)Session_finish, METH_VARARGS, "finish(call, status, text): the bytes to send."},
-    {"take", (PyCFunction)Session_take, METH_O, "take(call): a message was read; the bytes to send."},
+    {"output", (PyCFunction)Session_output, METH_NOARGS, "output(): what to send: bytes, or a list of buffers."},
+    {"respond", (PyCFunction)Session_respond, METH_VARARGS, "respond(call, message, encoding=None): what to send."},
+    {"send", (PyCFunction)Session_send, METH_VARARGS, "send(call, message, encoding=None): what to send."},
+    {"finish", (PyCFunction)Session_finish, METH_VARARGS, "finish(call, status, text): what to send."},
+    {"take", (PyCFunction)Session_take, METH_O, "take(call): a message was read; what to send."},
     {"unsent", (PyCFunction)Session_unsent, METH_O, "unsent(call): bytes of messages that wait for the client."},
-    {"shut_down", (PyCFunction)Session_shut_down, METH_NOARGS, "shut_down(): announce the end; the bytes to send."},
-    {"go_away", (PyCFunction)Session_go_away, METH_NOARGS, "go_away(): take no more calls; the bytes to send."},
+    {"shut_down", (PyCFunction)Session_shut_down, METH_NOARGS, "shut_down(): announce the end; what to send."},
+    {"go_away", (PyCFunction)Session_go_away, METH_NOARGS, "go_away(): take no more calls; what to send."},
     {NULL},
 };
 
