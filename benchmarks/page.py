@@ -109,15 +109,24 @@ def figure_texts(sections: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def figure_table(figures: Mapping[str, Any]) -> str:
-    """One line for each figure."""
-    lines = ["| | |", "|---|---|"]
-    return "\n".join(lines + [f"| {name} | {value} |" for name, value in flat(figures)])
+    """A line for each mapping, with its own values in columns, and then one for each plain value."""
+    nested = {name: dict(flat(value)) for name, value in figures.items() if isinstance(value, Mapping)}
+    columns = list(dict.fromkeys(column for values in nested.values() for column in values))
+    lines = ["| | " + " | ".join(columns or ["value"]) + " |", "|---" * (1 + len(columns or [""])) + "|"]
+    for name, values in nested.items():
+        lines.append(f"| {_words(name)} | " + " | ".join(str(values.get(column, "")) for column in columns) + " |")
+    lines += [f"| {_words(name)} | {value} |" for name, value in figures.items() if name not in nested]
+    return "\n".join(lines)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def flat(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for key, value in figures.items():
-        name = f"{prefix}{key}".replace("_", " ")
+        name = _words(f"{prefix}{key}")
         found += flat(value, f"{name}, ") if isinstance(value, Mapping) else [(name, value)]
     return found
 

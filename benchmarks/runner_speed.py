@@ -80,7 +80,6 @@ def _summary(samples: list[Sample], identity: list[Sample]) -> dict[str, float]:
     pairs = list(zip(samples, identity, strict=True))
     return {
         "p50_us": round(median(sample.p50_us for sample in samples), 1),
-        "best_p50_us": round(min(sample.p50_us for sample in samples), 1),
         "p50_ratio": round(median(sample.p50_us / bare.p50_us for sample, bare in pairs), 2),
         "requests_per_second": round(median(sample.rate for sample in samples)),
         "rate_ratio": round(median(sample.rate / bare.rate for sample, bare in pairs), 2),

@@ -107,8 +107,8 @@ def routes(stand: Stand, effort: Effort, scratch: Path) -> Json:
             if call.path in spent:
                 spent[call.path].append(_processor_us(stand, call, requests, 8, scratch))
     ratio = median(many / one for one, many in zip(spent[NATIVE], spent[MANY], strict=True))
-    figures = {path: round(median(values), 1) for path, values in spent.items()}
-    return {"rows": as_json(measured), "figures": {"processor_us": figures, "processor_ratio": round(ratio, 3)}}
+    figures = {path: {"processor_us": round(median(values), 1)} for path, values in spent.items()}
+    return {"rows": as_json(measured), "figures": {**figures, "processor_ratio": round(ratio, 3)}}
 
 
 def _processor_us(stand: Stand, call: Call, requests: int, in_flight: int, scratch: Path) -> float:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from benchmarks import nginx
 from benchmarks.__main__ import ALONE, ON_STAND, parse
 from benchmarks.calls import identity_call, infer_call, predict_call, rest_infer_call, rest_predict_call
 from benchmarks.comparison import Effort
-from benchmarks.h2load import Load, LoadFailed
+from benchmarks.h2load import PROGRAM, Load, LoadFailed
 from benchmarks.h2load import parse as parse_load
 from benchmarks.hot_path import shares
 from benchmarks.page import fill
@@ -20,7 +23,7 @@ from benchmarks.payloads import SMALL, floats, nine_digits, sized, strings
 from benchmarks.plot import draw
 from benchmarks.rest_codec import rest_codec
 from benchmarks.results import Measurement, as_json, rows
-from benchmarks.stand import NATIVE, NGINX, TRITON
+from benchmarks.stand import BARE, GRPCIO, NATIVE, NGINX, TRITON, WORKERS
 from benchmarks.targets import TARGETS, as_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,6 +117,21 @@ def test_json_section_runs(tmp_path: Path) -> None:
     figures = rest_codec(Effort(rounds=1, seconds=0.0), tmp_path)["figures"]
     assert {figures[form]["body_bytes"] // 100_000 for form in ("rows", "columns")} <= {9, 10, 11}
     assert all(figures[form]["ratio"] > 0 for form in ("rows", "columns"))
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+@pytest.mark.skipif(shutil.which(PROGRAM) is None, reason="needs h2load")
+def test_section_runs_on_all_servers(tmp_path: Path) -> None:
+    """Half a minute, most of it for the start of a Triton and four bridges."""
+    page, output = tmp_path / "performance.md", tmp_path / "results.json"
+    shutil.copy(ROOT / "docs" / "performance.md", page)
+    command = [sys.executable, "-m", "benchmarks", "latency", "routes", "--quick", f"--page={page}"]
+    subprocess.run([*command, f"--output={output}"], check=True, cwd=ROOT, timeout=110)
+    sections = json.loads(output.read_text())["sections"]
+    assert {row["path"] for row in sections["latency"]["rows"]} >= {TRITON, NATIVE, GRPCIO, WORKERS, BARE}
+    assert sections["routes"]["figures"]["processor_ratio"] > 0
+    assert page.with_suffix(".png").stat().st_size > 0
 
 
 @pytest.mark.skipif(not nginx.available(), reason="needs nginx with HTTP/2")
