@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from bridge.access import methods
 from bridge.access.gate import Gate
 from bridge.access.identity import Identity, Scope
+from bridge.codec.long_message import Message
 from bridge.errors import BridgeError
 from bridge.telemetry.observers import RequestObserver, unobserved
 from bridge.tfserving.rpc import Caller, Rpc, Service, Services, StreamRpc
@@ -39,11 +40,11 @@ class RpcGate:
         if scope is not Scope.MANAGE and not self._gate.requires(scope):
             return rpc
 
-        async def admitted(request: bytes, caller: Caller) -> bytes:
+        async def admitted(request: bytes, caller: Caller) -> Message:
             self._admit(method, scope, caller)
             return await rpc(request, caller)
 
-        async def identified(request: bytes, caller: Caller) -> bytes:
+        async def identified(request: bytes, caller: Caller) -> Message:
             return await rpc(request, caller._replace(identity=self._admit(method, scope, caller)))
 
         return identified if scope is Scope.MANAGE else admitted

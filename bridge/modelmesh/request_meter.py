@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from bridge.codec.long_message import Message
 from bridge.errors import BridgeError, Code
 from bridge.modelmesh.mesh_metrics import Ids, MeshMetrics
 from bridge.modelmesh.methods import model_name
@@ -34,7 +35,7 @@ class RequestMeter:
     def _metered(self, rpc: Rpc, method: str) -> Rpc:
         name = method if self._full_names else method.rpartition("/")[2]
 
-        async def metered(request: bytes, caller: Caller) -> bytes:
+        async def metered(request: bytes, caller: Caller) -> Message:
             started, code, size = perf_counter(), Code.CANCELLED, None
             try:
                 response = await rpc(request, caller)

@@ -113,7 +113,7 @@ class Switchboard:
         async def call(request: bytes, caller: Caller) -> bytes:
             office = await self._present()
             if office is not None:
-                return await office.within(office.rpcs[service][method](request, caller))
+                return bytes(await office.within(office.rpcs[service][method](request, caller)))
             message = envelope.pack_rpc(service, method, request, caller)
             return await self._ask(leader_line.RPC, message, caller.timeout)
 
@@ -168,7 +168,7 @@ class Switchboard:
 
     async def _take_rpc(self, office: Office, message: bytes, caller: Caller) -> bytes:
         service, method, request, original = envelope.unpack_rpc(message, caller.timeout)
-        return await office.within(office.rpcs[service][method](request, original))
+        return bytes(await office.within(office.rpcs[service][method](request, original)))
 
     async def _take_admin(self, office: Office, message: bytes, caller: Caller) -> bytes:
         return await office.within(admin_messages.answer(office.admin, message))

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 
 from bridge.codec.examples import InferenceTask, decode_examples_request, decode_multi_inference_request
 from bridge.codec.inference_results import encode_multi_inference_response, encode_response
+from bridge.codec.long_message import Message
 from bridge.codec.model_spec import ModelSpec
-from bridge.codec.predict import decode_predict_request, encode_predict_response
+from bridge.codec.predict import decode_predict_request, predict_response
 from bridge.errors import InvalidArgument
 from bridge.serving.addressing import TF_SERVING, Addressing
 from bridge.serving.destination import as_servable
@@ -49,12 +50,12 @@ class PredictionService:
             "GetModelMetadata": self.get_model_metadata,
         }
 
-    async def predict(self, request: bytes, caller: Caller) -> bytes:
+    async def predict(self, request: bytes, caller: Caller) -> Message:
         call = decode_predict_request(request)
         call = call._replace(spec=self._address(call.spec, caller.entries))
         with self._observed(PREDICT, call.spec):
             answer = await self._inference.predict(call, caller.timeout)
-            response = encode_predict_response(
+            response = predict_response(
                 answer.model, answer.version, answer.signature, answer.outputs, as_content=self._as_content
             )
         self._exchanged(PREDICT, answer.model, answer.version, answer.signature, (request, response))
@@ -87,8 +88,9 @@ class PredictionService:
     def _observed(self, api: str, spec: ModelSpec | None) -> AbstractContextManager[Answered]:
         return observed(self._core.observer, Entrypoint.GRPC, api, spec.name if spec else "")
 
-    def _exchanged(self, api: str, model: str, version: int, signature: str, messages: tuple[bytes, bytes]) -> None:
-        self._core.observer.exchanged(Exchange(api, model, version, signature, lambda: messages))
+    def _exchanged(self, api: str, model: str, version: int, signature: str, messages: tuple[bytes, Message]) -> None:
+        request, response = messages
+        self._core.observer.exchanged(Exchange(api, model, version, signature, lambda: (request, bytes(response))))
 
     async def get_model_metadata(self, request: bytes, caller: Caller) -> bytes:
         message = parse(GetModelMetadataRequest, request)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from bridge.access.certificates import subject
 from bridge.access.identity import Credentials, Identity
+from bridge.codec.long_message import Message
 from bridge.errors import BridgeError, Code, Internal
 from bridge.telemetry.observers import RequestObserver, unobserved
 
@@ -38,7 +39,7 @@ class Caller(NamedTuple):
         return Credentials(self.metadata.get("authorization", ""), subject(self.certificate), self.peer)
 
 
-Rpc = Callable[[bytes, Caller], Awaitable[bytes]]
+Rpc = Callable[[bytes, Caller], Awaitable[Message]]
 """A unary RPC on serialized messages. Raises BridgeError."""
 StreamRpc = Callable[[AsyncIterator[bytes], Caller], AsyncIterator[bytes]]
 """An RPC of several requests or several responses: an asynchronous generator. Raises BridgeError.
@@ -77,7 +78,7 @@ def answered(
     of each message.
     """
 
-    async def answer(request: bytes, caller: Caller) -> bytes:
+    async def answer(request: bytes, caller: Caller) -> Message:
         started, code = perf_counter(), Code.CANCELLED
         try:
             response = await rpc(request, caller)

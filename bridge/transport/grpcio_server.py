@@ -76,7 +76,7 @@ def _generic(name: str, service: Service, secure: bool) -> grpc.GenericRpcHandle
 def _unary(rpc: Rpc, secure: bool) -> Handler:
     async def handle(request: bytes, context: Context) -> bytes:
         try:
-            return await rpc(request, _caller(context, secure))
+            return bytes(await rpc(request, _caller(context, secure)))
         except Exception as error:
             await _abort(context, error)
 

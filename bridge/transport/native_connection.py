@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from bridge.codec.long_message import LongMessage
 from bridge.errors import BridgeError, Code, Internal
 from bridge.tfserving.rpc import FAULT, Caller, Rpc, StreamRpc
 from bridge.transport import native
@@ -234,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             response = await rpc(message, caller)
             if 0 <= self._settings.max_sent < len(response):
                 raise _too_large(len(response), self._settings.max_sent)
-            out = self._session.respond(call, response)
+            out = self._session.respond(call, response.pieces if isinstance(response, LongMessage) else response)
         except Exception as error:
             out = self._failed(call, error)
         finally:
@@ -244,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _coded_unary(self, call: int, rpc: Rpc, message: bytes, caller: Caller, coding: Coding) -> None:
         try:
             response = await rpc(await coding.read(message), caller)
-            out = self._session.respond(call, *await coding.written(response))
+            out = self._session.respond(call, *await coding.written(bytes(response)))
         except Exception as error:
             out = self._failed(call, error)
         finally:

@@ -62,7 +62,7 @@ class CallServer:
     async def _answer(self, router: Router, number: int, rpc: Rpc, request: bytes, caller: Caller) -> None:
         code, text, response = Code.OK, "", b""
         try:
-            response = await rpc(request, caller)
+            response = bytes(await rpc(request, caller))
         except BridgeError as error:
             code, text = error.code, error.message
         except Exception:

@@ -101,7 +101,7 @@ class Worker:
         page = self._calls.rpc(*PAGE)
 
         async def read() -> bytes:
-            return await page(b"", Caller())
+            return bytes(await page(b"", Caller()))
 
         return read
 

@@ -18,7 +18,7 @@
 #define VIEWED (8 << 10)                  /* bytes of a frame from which a message is not copied to be sent */
 #define SENT_FRAME (256 << 10)            /* bytes of a frame that is sent, where the client takes that much */
 #define UNREAD 16                         /* messages of one stream that may wait to be read */
-#define FIRST_ALLOCATION ((size_t)1 << 20) /* a length is only believed as the bytes come in */
+#define FIRST_ALLOCATION ((size_t)6 << 20) /* a length is only believed as the bytes come in */
 #define MAX_CONTINUATIONS 8
 
 enum { UNARY, STREAM, MESSAGE, END, CANCELLED, PONG };
@@ -237,7 +237,60 @@ static int submit_trailers(Session *self, Call *call) {
     return lib.submit_trailer(self->session, call->id, pairs, status_pairs(call, pairs, number));
 }
 
-/* The bytes of the message that is being sent, without its prefix. */
+/* A message is bytes, or a tuple of buffers that are it one behind the other. */
+static size_t message_size(PyObject *message) {
+    size_t size = 0;
+    if (PyBytes_Check(message))
+        return (size_t)PyBytes_GET_SIZE(message);
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(message); index++)
+        size += (size_t)PyObject_Size(PyTuple_GET_ITEM(message, index));
+    return size;
+}
+
+static int append_piece(Session *self, PyObject *piece, size_t offset, size_t size) {
+    Py_buffer buffer;
+    if (size >= VIEWED)
+        return append_view(self, piece, offset, size);
+    if (PyObject_GetBuffer(piece, &buffer, PyBUF_SIMPLE) < 0)
+        return -1;
+    int failed = append(self, (const char *)buffer.buf + offset, size);
+    PyBuffer_Release(&buffer);
+    return failed;
+}
+
+static int append_message(Session *self, PyObject *message, size_t offset, size_t size) {
+    if (PyBytes_Check(message))
+        return append_piece(self, message, offset, size);
+    for (Py_ssize_t index = 0; size && index < PyTuple_GET_SIZE(message); index++) {
+        PyObject *piece = PyTuple_GET_ITEM(message, index);
+        size_t whole = (size_t)PyObject_Size(piece);
+        if (offset >= whole) {
+            offset -= whole;
+            continue;
+        }
+        size_t part = whole - offset < size ? whole - offset : size;
+        if (append_piece(self, piece, offset, part) < 0)
+            return -1;
+        offset = 0;
+        size -= part;
+    }
+    return 0;
+}
+
+/* Whether `message` is one; TypeError otherwise. */
+static int is_message(PyObject *message) {
+    int fits = PyBytes_Check(message) || PyTuple_Check(message);
+    for (Py_ssize_t index = 0; fits && PyTuple_Check(message) && index < PyTuple_GET_SIZE(message); index++) {
+        PyObject *piece = PyTuple_GET_ITEM(message, index);
+        fits = PyBytes_Check(piece) || (PyMemoryView_Check(piece) && PyMemoryView_GET_BUFFER(piece)->itemsize == 1 &&
+                                        PyMemoryView_GET_BUFFER(piece)->ndim == 1);
+    }
+    if (!fits)
+        PyErr_SetString(PyExc_TypeError, "a message is bytes, or a tuple of bytes and of views of bytes");
+    return fits;
+}
+
+/* The message that is being sent, without its prefix. */
 static PyObject *current(Call *call, int *compressed) {
     PyObject *pair = PyList_GET_ITEM(call->queue, call->sending);
     *compressed = PyTuple_GET_ITEM(pair, 0) == Py_True;
@@ -258,7 +311,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *buffer, si
         *flags |= DATA_EOF | DATA_NO_END_STREAM;
         return submit_trailers(self, call) < 0 ? ERR_CALLBACK_FAILURE : 0;
     }
-    left = PREFIX + (size_t)PyBytes_GET_SIZE(current(call, &compressed)) - call->offset;
+    left = PREFIX + message_size(current(call, &compressed)) - call->offset;
     last = call->finished && call->sending == PyList_GET_SIZE(call->queue) - 1;
     *flags |= DATA_NO_COPY;
     if (left > length)
@@ -277,7 +330,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
     Call *call = source->ptr;
     int compressed;
     PyObject *message = current(call, &compressed);
-    size_t size = (size_t)PyBytes_GET_SIZE(message);
+    size_t size = message_size(message);
     uint8_t prefix[PREFIX] = {(uint8_t)compressed, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8),
                               (uint8_t)size};
     if (append(self, head, 9) < 0)
@@ -289,12 +342,8 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
         call->offset += part;
         length -= part;
     }
-    if (length >= VIEWED) {
-        if (append_view(self, message, call->offset - PREFIX, length) < 0)
-            return ERR_CALLBACK_FAILURE;
-    } else if (length && append(self, PyBytes_AS_STRING(message) + call->offset - PREFIX, length) < 0) {
+    if (append_message(self, message, call->offset - PREFIX, length) < 0)
         return ERR_CALLBACK_FAILURE;
-    }
     call->offset += length;
     if (call->offset == PREFIX + size) {
         Py_INCREF(Py_None);
@@ -765,7 +814,7 @@ static PyObject *Session_output(Session *self, PyObject *ignored) {
 static PyObject *Session_respond(Session *self, PyObject *args) {
     int id;
     PyObject *message, *encoding = Py_None;
-    if (!PyArg_ParseTuple(args, "iS|O", &id, &message, &encoding))
+    if (!PyArg_ParseTuple(args, "iO|O", &id, &message, &encoding) || !is_message(message))
         return NULL;
     Call *call = call_of(self, id);
     if (call && !call->finished) {
@@ -779,7 +828,7 @@ static PyObject *Session_respond(Session *self, PyObject *args) {
 static PyObject *Session_send(Session *self, PyObject *args) {
     int id;
     PyObject *message, *encoding = Py_None;
-    if (!PyArg_ParseTuple(args, "iS|O", &id, &message, &encoding))
+    if (!PyArg_ParseTuple(args, "iO|O", &id, &message, &encoding) || !is_message(message))
         return NULL;
     Call *call = call_of(self, id);
     if (call && !call->finished && enqueue(self, call, message, encoding) < 0)
@@ -818,7 +867,7 @@ static PyObject *Session_unsent(Session *self, PyObject *argument) {
     size_t size = 0;
     for (Py_ssize_t index = call && call->queue ? call->sending : 0;
          call && call->queue && index < PyList_GET_SIZE(call->queue); index++)
-        size += (size_t)PyBytes_GET_SIZE(PyTuple_GET_ITEM(PyList_GET_ITEM(call->queue, index), 1));
+        size += message_size(PyTuple_GET_ITEM(PyList_GET_ITEM(call->queue, index), 1));
     return PyLong_FromSize_t(size);
 }
 
