@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.codec import native
+from bridge.codec import native, predict
 from bridge.codec.predict import (
     MalformedRequest,
     ModelSpec,
@@ -179,6 +179,9 @@ def test_responses_are_what_protobuf_would_write(
     name: str, version: int, signature: str, outputs: dict[str, Tensor], as_content: bool
 ) -> None:
     data = encode_predict_response(name, version, signature, list(outputs.items()), as_content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predict, "LONG", 0)
+        assert bytes(predict.predict_response(name, version, signature, list(outputs.items()), as_content)) == data
     response = predict_pb2.PredictResponse.FromString(data)
     assert plain(response.model_spec) == ModelSpec(name, version, None, signature)
     assert {

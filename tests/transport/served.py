@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import grpc
 import uvloop
 
+from bridge.codec.long_message import LongMessage
 from bridge.errors import BridgeError, Code
 from bridge.tfserving.rpc import Caller, Service
 from bridge.transport import native
@@ -35,13 +36,29 @@ class Rpcs:
     written: int = 0
 
     def service(self) -> Service:
-        unary = {"Echo": self.echo, "Fail": self.fail, "Break": self.break_down, "Wait": self.wait}
+        unary = {
+            "Echo": self.echo,
+            "Fail": self.fail,
+            "Break": self.break_down,
+            "Wait": self.wait,
+            "Pieces": self.pieces,
+        }
         streams = {"EchoAll": self.echo_all, "Count": self.count, "FailLater": self.fail_later, "Hold": self.hold}
         return Service(unary, streams)
 
     async def echo(self, request: bytes, caller: Caller) -> bytes:
         self.callers.append(caller)
         return request
+
+    async def pieces(self, request: bytes, caller: Caller) -> LongMessage:
+        """The request, cut into pieces that get longer and are bytes and views by turns."""
+        pieces: list[bytes | memoryview] = [b""]
+        start, size = 0, 1
+        while start < len(request):
+            piece = request[start : start + size]
+            pieces += [piece] if len(pieces) % 2 else [memoryview(piece)]
+            start, size = start + size, size * 3
+        return LongMessage(tuple(pieces))
 
     async def fail(self, request: bytes, caller: Caller) -> bytes:
         code, _, text = request.decode().partition(" ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import threading
 import time
@@ -50,6 +51,12 @@ def failed(call: Any) -> tuple[grpc.StatusCode, str]:
 def test_messages_of_any_size(channel: grpc.Channel, size: int) -> None:
     message = bytes(index & 0xFF for index in range(min(size, 1000))) * (size // 1000 or 1)
     assert unary(channel, "Echo")(message) == message
+
+
+@pytest.mark.parametrize("size", [0, 1, 5_000, 70_000, 300_000, 20_000_000])
+def test_messages_in_pieces(channel: grpc.Channel, size: int) -> None:
+    message = random.Random(size).randbytes(size)
+    assert unary(channel, "Pieces")(message) == message
 
 
 def test_a_message_of_100_mb(channel: grpc.Channel) -> None:
