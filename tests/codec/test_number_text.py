@@ -90,6 +90,19 @@ def test_around_powers_of_ten(printed: Print, exponent: int) -> None:
 
 
 @both
+@pytest.mark.parametrize("exponent", range(-18, 10, 3))
+def test_around_six_digits(printed: Print, exponent: int) -> None:
+    """Floats that six digits tell, and the next ones, which they do not; the one decision that no digit shows."""
+    strtof = ctypes.CDLL(None).strtof
+    strtof.restype = ctypes.c_float
+    told = np.random.default_rng(SEED).integers(100_000, 1_000_000, 2_000)
+    values = np.array([float(f"{digits}e{exponent - 5}") for digits in told.tolist()], np.float32)
+    values = np.concatenate([values, np.nextafter(values, np.float32(0)), np.nextafter(values, np.float32(1e38))])
+    tokens = text(printed, values).decode().split("\n")
+    assert tokens == [rule(value, strtof, 9) for value in values.tolist()]
+
+
+@both
 @pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
 def test_integers(printed: Print, name: str) -> None:
     limits = np.iinfo(name)
