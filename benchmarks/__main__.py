@@ -7,16 +7,13 @@ with a model that only answers its input, as the floor. Sections that are not na
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -26,8 +23,9 @@ from benchmarks.calls import WrongAnswer
 from benchmarks.comparison import Effort
 from benchmarks.h2load import LoadFailed
 from benchmarks.hot_path import profile
+from benchmarks.record import Record
 from benchmarks.rest_codec import rest_codec
-from benchmarks.results import Json, machine
+from benchmarks.results import Json
 from benchmarks.stand import Stand, stand
 from benchmarks.targets import as_markdown
 from benchmarks.traffic import growth, latency, rest, routes, sizes, string_tensors, throughput
@@ -56,18 +54,19 @@ def main() -> int:
     names = arguments.sections or [*ON_STAND, *ALONE]
     usual = QUICK if arguments.quick else FULL
     effort = Effort(arguments.rounds or usual.rounds, arguments.seconds or usual.seconds)
-    begin = time.monotonic()
+    record = Record(arguments.output, [*ON_STAND, *ALONE])
+    begin, failure = time.monotonic(), None
     try:
-        found, triton = bench(names, effort, quick=arguments.quick)
+        bench(names, effort, record, quick=arguments.quick)
     except (LoadFailed, WrongAnswer, RuntimeError, OSError, grpc.RpcError) as error:
-        print(f"The benchmark failed: {error}", file=sys.stderr)
-        return 1
-    results = merged(arguments.output, found, triton)
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+        failure = error
+    results = record.content()
     page.renew(results, arguments.page)
     print(as_markdown(results["sections"]))
     print(f"took {time.monotonic() - begin:.0f} s", file=sys.stderr)
-    return 0
+    if failure is not None:
+        print(f"The benchmark failed, and what it had measured until then was kept: {failure}", file=sys.stderr)
+    return 0 if failure is None else 1
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -84,21 +83,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parsed
 
 
-def bench(names: list[str], effort: Effort, *, quick: bool) -> tuple[Json, str]:
-    """The results of these sections by their names, and the version of Triton, empty where the stand was not up: it is
-    only for sections that need it."""
-    found: Json = {}
-    triton = ""
+def bench(names: list[str], effort: Effort, record: Record, *, quick: bool) -> None:
+    """Measure these sections and record each. The stand is up only while sections run that need it."""
     with tempfile.TemporaryDirectory(prefix="bridge-bench-") as directory:
         scratch = Path(directory)
         for name in [name for name in ALONE if name in names]:
-            found[name] = measured(partial(ALONE[name], effort, scratch), effort, quick)
+            record.add(name, measured(partial(ALONE[name], effort, scratch), effort, quick))
         if wanted := [name for name in ON_STAND if name in names]:
             with stand(scratch) as servers:
-                triton = servers.triton.version()
+                record.of_triton(servers.triton.version())
                 for name in wanted:
-                    found[name] = measured(partial(ON_STAND[name], servers, effort, scratch), effort, quick)
-    return found, triton
+                    record.add(name, measured(partial(ON_STAND[name], servers, effort, scratch), effort, quick))
 
 
 def measured(run: Callable[[], Json], effort: Effort, quick: bool) -> Json:
@@ -111,19 +106,6 @@ def measured(run: Callable[[], Json], effort: Effort, quick: bool) -> Json:
 def load_average() -> float:
     """How many processes wanted to run in the last minute."""
     return round(os.getloadavg()[0], 1)
-
-
-def merged(output: Path, found: Mapping[str, Any], triton: str) -> Json:
-    """The results of before with those of now in their places."""
-    before: Json = json.loads(output.read_text()) if output.exists() else {"versions": {"triton": "unknown"}}
-    sections = {**before.get("sections", {}), **found}
-    ordered = {name: sections[name] for name in [*ON_STAND, *ALONE] if name in sections}
-    return {"machine": machine(), "versions": versions(triton or before["versions"]["triton"]), "sections": ordered}
-
-
-def versions(triton: str) -> dict[str, str]:
-    names = ("triton-bridge", "tensorflow", "grpcio", "numpy")
-    return {"triton": triton, **{name: version(name) for name in names}}
 
 
 if __name__ == "__main__":

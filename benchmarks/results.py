@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -89,9 +88,3 @@ def as_json(measurements: Sequence[Measurement]) -> list[Json]:
 def find(section: Mapping[str, Any], **wanted: Any) -> Json | None:
     """The row of a section with these values; None where there is none."""
     return next((row for row in section.get("rows", ()) if wanted.items() <= row.items()), None)
-
-
-def machine() -> dict[str, float]:
-    """Cores that this process may use, and memory in GiB."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(memory / 2**30)}

@@ -21,6 +21,7 @@ from benchmarks.hot_path import shares
 from benchmarks.page import fill
 from benchmarks.payloads import SMALL, floats, nine_digits, sized, strings
 from benchmarks.plot import draw
+from benchmarks.record import Record
 from benchmarks.rest_codec import rest_codec
 from benchmarks.results import Measurement, as_json, rows
 from benchmarks.stand import BARE, GRPCIO, NATIVE, NGINX, TRITON, WORKERS
@@ -77,6 +78,17 @@ def test_lines_say_what_was_reached(latency: float, reached: str) -> None:
 
 def test_lines_without_measurement_say_so() -> None:
     assert as_markdown({}).count("| not measured | - |") == len(TARGETS)
+
+
+def test_sections_that_do_not_run_keep_their_results(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    first = Record(path, ["one", "two"])
+    first.of_triton("2.51.0")
+    first.add("two", {"rounds": 5})
+    Record(path, ["one", "two"]).add("one", {"rounds": 1})
+    content = json.loads(path.read_text())
+    assert [*content["sections"].items()] == [("one", {"rounds": 1}), ("two", {"rounds": 5})]
+    assert content["versions"]["triton"] == "2.51.0"
 
 
 def test_every_line_names_a_section() -> None:
