@@ -230,6 +230,23 @@ async def test_server_killed_and_started_again(own_server: Tritonserver) -> None
     assert ours(os.getpid()) == []
 
 
+def mapped(pid: int) -> int:
+    """How many regions of this process a process maps, with a name or without."""
+    return Path(f"/proc/{pid}/maps").read_text().count(f"/bridge_{os.getpid()}_")
+
+
+@pytest.mark.parametrize("calls", [30, pytest.param(1000, marks=pytest.mark.slow)])
+async def test_regions_go_back(opened: Opened, echo_server: Tritonserver, calls: int) -> None:
+    for _ in range(calls // 3):
+        await asyncio.gather(*(opened.echo(4 << 20) for _ in range(3)))
+    assert opened.ok == {"shared_memory": calls // 3 * 3}
+    assert mapped(os.getpid()) == mapped(echo_server.pid) > 0
+    async with asyncio.timeout(20):
+        while mapped(os.getpid()) or mapped(echo_server.pid):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert registered(echo_server) == []
+
+
 CALLER = """
 import asyncio, sys
 from bridge.serving.routes import InstanceRoute

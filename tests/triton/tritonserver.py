@@ -42,6 +42,11 @@ class Tritonserver:
     def http(self) -> str:
         return f"127.0.0.1:{self.http_port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def add_echo(self, name: str = "echo", *, queue_size: int = 0) -> None:
         """Write an echo model of every datatype; it waits to be loaded."""
         (self.repository / name / "1").mkdir(parents=True)
