@@ -18,7 +18,7 @@ from pathlib import Path
 import grpc
 
 from benchmarks import page
-from benchmarks.alone import memory, runner, start
+from benchmarks.alone import large, memory, runner, start
 from benchmarks.calls import WrongAnswer
 from benchmarks.comparison import Effort
 from benchmarks.h2load import LoadFailed
@@ -28,7 +28,7 @@ from benchmarks.rest_codec import rest_codec
 from benchmarks.results import Json
 from benchmarks.stand import Stand, stand
 from benchmarks.targets import as_markdown
-from benchmarks.traffic import growth, latency, rest, routes, sizes, string_tensors, throughput
+from benchmarks.traffic import latency, rest, routes, sizes, string_tensors, throughput
 
 ON_STAND: Mapping[str, Callable[[Stand, Effort, Path], Json]] = {
     "latency": latency,
@@ -37,11 +37,11 @@ ON_STAND: Mapping[str, Callable[[Stand, Effort, Path], Json]] = {
     "strings": string_tensors,
     "rest": rest,
     "routes": routes,
-    "growth": growth,
     "profile": profile,
 }
 ALONE: Mapping[str, Callable[[Effort, Path], Json]] = {
     "rest_codec": rest_codec,
+    "large": large,
     "runner": runner,
     "memory": memory,
     "start": start,

@@ -6,13 +6,25 @@ from pathlib import Path
 
 from benchmarks import memory_per_model
 from benchmarks.comparison import Effort
+from benchmarks.large_tensors import BURST, MODES, large_tensors
 from benchmarks.results import Json
 from benchmarks.runner_speed import runner_speed
 from benchmarks.start_up import start_up
 from model_repo_sync.triton_config import PROCESSES, RunnerOptions
 
+QUICK_SECONDS = 0.2
+"""Measurements shorter than this only show that everything works."""
 REQUESTS_PER_SECOND = 2000
 """About what one client makes of one Triton, so that measurements take the seconds that they are to take."""
+
+
+def large(effort: Effort, scratch: Path) -> Json:
+    """Large tensors with shared memory and without, and the memory that many of them leave."""
+    place = scratch / "large"
+    place.mkdir()
+    burst = BURST if effort.seconds >= QUICK_SECONDS else 20
+    found = large_tensors(place, rounds=effort.rounds, burst=burst)
+    return {"figures": {mode: found[mode] for mode in MODES}}
 
 
 def runner(effort: Effort, scratch: Path) -> Json:

@@ -96,16 +96,33 @@ def figure_texts(sections: Mapping[str, Any]) -> list[tuple[str, str]]:
         "routes": "Processor time of a request by models in the routes",
         "rest": "Processor time of a whole REST request of 1 MB, against orjson and numpy",
         "rest_codec": "JSON of 1 MB in the bridge, against orjson and numpy",
-        "growth": "Memory before and after many requests of 4 MB",
+        "large": "Large tensors with shared memory and without",
         "runner": "The runner",
         "memory": "Ten small models",
         "start": "Start",
     }
     return [
-        (name, f"### {title}\n\n{conditions(sections[name])}\n\n{figure_table(sections[name]['figures'])}")
+        (
+            name,
+            f"### {title}\n\n{conditions(sections[name])}\n\n{figure_table(chosen(name, sections[name]['figures']))}",
+        )
         for name, title in titles.items()
         if name in sections
     ]
+
+
+def chosen(name: str, section: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The figures of a section that fit into a table; the file of results has all."""
+    figures: Mapping[str, Any] = section["figures"]
+    if name != "large":
+        return figures
+    return {
+        mode: {
+            **{f"{size}, p50 ratio": of["p50_ratio"] for size, of in found.items() if "p50_ratio" in of},
+            **{f"MB in all {moment} many of 4 MB": value for moment, value in found["memory_mb"].items()},
+        }
+        for mode, found in figures.items()
+    }
 
 
 def figure_table(figures: Mapping[str, Any]) -> str:

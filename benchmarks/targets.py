@@ -14,6 +14,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 Measure = Callable[[Sections], float | None]
 
 PER_VERSION, PER_DEVICE = "per-version", "per-device"
+SHARED_MEMORY = "shared memory"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _small(path: str, in_flight: int) -> Json:
 
 
 def _large(size: int) -> Measure:
-    return _row("sizes", "p50_ratio", payload=size_name(size), path=NATIVE, in_flight=1)
+    return _figure("large", SHARED_MEMORY, size_name(size), "p50_ratio")
 
 
 def _hops(path: str) -> Measure:
@@ -85,13 +86,9 @@ def _fastest(sections: Sections) -> float | None:
 
 
 def _grown(sections: Sections) -> float | None:
-    """Memory of the bridge or of Triton after many large requests to that of before, of whichever grew most."""
-    ratios = [
-        figures["after_mb"][process] / before
-        for figures in sections.get("growth", {}).get("figures", {}).values()
-        for process, before in figures["before_mb"].items()
-    ]
-    return max(ratios, default=None)
+    """Memory of all processes after many large requests to that of before, with shared memory or without."""
+    modes = sections.get("large", {}).get("figures", {}).values()
+    return max((mode["memory_mb"]["after"] / mode["memory_mb"]["before"] for mode in modes), default=None)
 
 
 def _worse_form(section: str) -> Measure:
@@ -111,9 +108,9 @@ TARGETS = (
     Target("the same, grpcio", "throughput", 0.5, "",
            _row("throughput", "rate_ratio", **_small(GRPCIO, 8)), at_most=False),
     Target("4 floats, 1 in flight: added latency to nginx's, native", "latency", 3, "", _hops(NATIVE)),
-    Target("4 MB each way: p50 to direct Triton's gRPC, native", "sizes", 0.8, "", _large(4 << 20)),
-    Target("64 MB each way: p50 to direct Triton's gRPC, native", "sizes", 0.8, "", _large(64 << 20)),
-    Target("memory of bridge and Triton after 1,000 requests of 4 MB to that before", "growth", 1.05, "", _grown),
+    Target("4 MB each way: p50 to direct Triton's gRPC", "large", 0.8, "", _large(4 << 20)),
+    Target("64 MB each way: p50 to direct Triton's gRPC", "large", 0.8, "", _large(64 << 20)),
+    Target("memory of bridge and Triton after 1,000 requests of 4 MB to that before", "large", 1.05, "", _grown),
     Target("runner: p50 to that of the bare model", "runner", 1.5, "", _figure("runner", PER_VERSION, "p50_ratio")),
     Target("ten small models, per-device", "memory", 500, " MB", _figure("memory", PER_DEVICE, "pss_mb")),
     Target("ten small models, per-version", "memory", 950, " MB", _figure("memory", PER_VERSION, "pss_mb")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,18 +9,12 @@ from statistics import median
 
 from benchmarks.calls import Call
 from benchmarks.comparison import Effort, compare
-from benchmarks.memory_per_model import pss
 from benchmarks.payloads import MEGABYTE_COUNT, SMALL, floats, nine_digits, sized, strings
 from benchmarks.rest_codec import plain, quickest
 from benchmarks.results import Json, Measurement, as_json
 from benchmarks.stand import BARE, GRPCIO, MANY, NATIVE, NGINX, WORKERS, Stand
 
 SIZES = tuple(1 << power for power in (4, 10, 14, 17, 20, 22, 24, 26))
-GROWTH_WARM_UP, GROWTH_REQUESTS = 200, 1000
-PAUSE_SECONDS = 3.0
-"""After which servers gave back what a burst took."""
-QUICK_SECONDS = 0.2
-"""Measurements shorter than this only show that everything works."""
 
 
 def latency(stand: Stand, effort: Effort, scratch: Path) -> Json:
@@ -123,26 +116,6 @@ def _processor_seconds(process: int) -> float:
     """Of all threads of a process, by the scheduler's clock."""
     tasks = Path(f"/proc/{process}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-
-
-def growth(stand: Stand, effort: Effort, scratch: Path) -> Json:
-    """Memory of the bridge and of Triton before and after 1,000 requests of 4 MB."""
-    requests = GROWTH_REQUESTS if effort.seconds >= QUICK_SECONDS else 20
-    payload = sized(4 << 20)
-    figures: dict[str, Json] = {}
-    for call in stand.grpc_calls(payload, NATIVE, GRPCIO)[1:]:
-        call.load(min(GROWTH_WARM_UP, requests), 1, scratch)
-        processes = {"bridge": stand.bridges[call.path].process.pid, "triton": stand.triton.pid}
-        before = _memory(processes)
-        call.load(requests, 1, scratch)
-        after = _memory(processes)
-        figures[call.path] = {"requests": requests, "before_mb": before, "after_mb": after}
-    return {"figures": figures}
-
-
-def _memory(processes: dict[str, int]) -> dict[str, float]:
-    time.sleep(PAUSE_SECONDS)
-    return {name: round(pss(process) / 1e6, 1) for name, process in processes.items()}
 
 
 def _rows(comparisons: Iterable[Sequence[Measurement]]) -> list[Json]:
