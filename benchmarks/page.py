@@ -104,7 +104,7 @@ def figure_texts(sections: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         (
             name,
-            f"### {title}\n\n{conditions(sections[name])}\n\n{figure_table(chosen(name, sections[name]['figures']))}",
+            f"### {title}\n\n{conditions(sections[name])}\n\n{figure_table(chosen(name, sections[name]))}",
         )
         for name, title in titles.items()
         if name in sections
