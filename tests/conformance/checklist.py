@@ -499,7 +499,7 @@ PREDICT_VECTORS: Rows = {
     "254 bool for float": Held(case(PREDICT + "test_predict_refuses", "the second of two arguments")),
     "274 output_filter": Held(case(REFUSES, "unknown output"), case(REFUSES, "repeated output")),
     "309 string for float": Held(case(REFUSES, "string for a number")),
-    "349 a scalar without a shape": Held(case(TRANSPORT + "test_encodings", "a missing shape is a scalar's")),
+    "349 a scalar without a shape": Held(case(TRANSPORT + "test_encodings", "grpcio-a missing shape is a scalar's")),
     "377 403 Predict on regress and classify": Held(
         PREDICT + "test_predict_feeds_examples_as_strings", "acceptance/test_rest_surface.py::test_predict"
     ),
