@@ -17,7 +17,7 @@ from bridge.errors import Internal
 from bridge.executors import Executors
 from bridge.inputs import Inputs
 from bridge.instances import start_embedded
-from bridge.memory import keep_large_buffers_apart
+from bridge.memory import keep_large_buffers_apart, settle
 from bridge.modelmesh.mesh_metrics import MeshMetrics
 from bridge.parts import Parts
 from bridge.port_parts import PortParts
@@ -130,6 +130,7 @@ class Application:
     async def _announce(self, deciding: Deciding, answering: Clients, ports: dict[str, int]) -> None:
         await deciding.settled()
         await answering.in_step()
+        settle()
         self._on_ready(ports)
 
     def _part_failed(self, name: str) -> None:

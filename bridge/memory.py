@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 from collections.abc import Callable
 
 from model_repo_sync.runner.tensorflow_engine.allocator import trim
@@ -34,6 +35,13 @@ def keep_large_buffers_apart() -> None:
     if function is not None:
         function(_M_MMAP_THRESHOLD, APART)
         function(_M_TRIM_THRESHOLD, KEPT)
+
+
+def settle() -> None:
+    """Give back what only the start needed, and spare the garbage collector what stays for good."""
+    gc.collect()
+    gc.freeze()
+    trim()
 
 
 class MemoryTrimmer:

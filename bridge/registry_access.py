@@ -16,7 +16,7 @@ from bridge.lifecycle.integrity_operations import IntegrityOperations
 from bridge.lifecycle.observations import Observations
 from bridge.lifecycle.recorder import Recorder
 from bridge.parts import Parts
-from bridge.registry import schema
+from bridge.registry import upgrader
 from bridge.registry.database import sqlite_url
 from bridge.registry.events import ServerStarted, ServerStopped
 from bridge.registry.integrity import Integrity
@@ -92,7 +92,7 @@ class RegistryAccess:
 
 def _open(settings: Settings, state: StateDir) -> Registry:
     url, key = _database_url(settings, state), _audit_key(settings)
-    schema.upgrade(url, migrate=settings.migrate, audit_key=key)
+    upgrader.upgrade(url, migrate=settings.migrate, audit_key=key)
     origin = replica_name(settings, state)
     return Registry.open(url, deployment_id=settings.deployment_id or None, audit_key=key, origin=origin)
 

@@ -8,12 +8,14 @@ at once. A restart ends all sessions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
-
-from cryptography.fernet import Fernet, InvalidToken
+from typing import TYPE_CHECKING, Any
 
 from bridge.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 HOURS = 12
 """After which a session ends in any case."""
@@ -25,7 +27,6 @@ class Sessions:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._seal = Fernet(Fernet.generate_key())
 
     def cookie(self, token: str, scope: Mapping[str, Any]) -> str:
         """The Set-Cookie header for a token."""
@@ -40,10 +41,23 @@ class Sessions:
         """The token of the request's session, empty where there is none or it is over."""
         try:
             morsel = SimpleCookie(headers.get("cookie", "")).get(_name(scope))
-            if morsel is None:
-                return ""
-            return self._seal.decrypt_at_time(morsel.value.encode(), HOURS * 3600, self._now()).decode()
-        except (CookieError, InvalidToken):
+        except CookieError:
+            return ""
+        return "" if morsel is None else self._opened(morsel.value)
+
+    @cached_property
+    def _seal(self) -> Fernet:
+        # The library takes 8 MB, which servers without logins do without.
+        from cryptography.fernet import Fernet
+
+        return Fernet(Fernet.generate_key())
+
+    def _opened(self, sealed: str) -> str:
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._seal.decrypt_at_time(sealed.encode(), HOURS * 3600, self._now()).decode()
+        except InvalidToken:
             return ""
 
     def _now(self) -> int:
