@@ -78,7 +78,7 @@ def test_all_become_ready_answer_and_leave_nothing_when_killed(tmp_path: Path, c
         for server in servers:
             server.kill()
         for server in servers:
-            wait_for(lambda server=server: not server.processes(), 10, f"nothing is left of {server.flags}")  # type: ignore[misc]
+            wait_for(lambda server=server: not server.processes(), 30, f"nothing is left of {server.flags}")  # type: ignore[misc]
 
 
 def predict_rest(address: str) -> Any:
