@@ -16,7 +16,9 @@ SERVE_FLAGS ?=
 BENCH ?=
 TESTS ?= tests
 TEST_PROCESSES ?= 2
-MATRIX ?= tests/acceptance tests/conformance tests/transport
+MATRIX ?= tests/conformance tests/transport $(wildcard $(addprefix tests/acceptance/test_,grpc_*.py inference_surface.py \
+	large_messages.py lifecycle.py modelmesh.py modelmesh_canary.py modelmesh_kills.py recovery.py reload.py restart.py \
+	rest_surface.py v2.py))
 
 # The environment is renewed when the files that say what belongs into it have another content, not another date.
 INSTALLED := $(VENV)/.installed-$(shell cat pyproject.toml setup.py constraints.txt bridge/*/native/*.[ch] | cksum | cut -d ' ' -f 1)
@@ -62,10 +64,13 @@ test-failed: $(PROTOS) ## what failed in the last run, once more
 test-fast: $(PROTOS) ## the tier that needs neither tritonserver nor a SQL server
 	@$(BIN)/python -m pytest -m "not slow and not integration" $(TESTS)
 
-test-matrix: $(PROTOS) ## whole servers under every combination of gRPC server and number of workers
-	@set -e; for server in grpcio native; do for workers in 1 2; do \
+test-matrix: $(PROTOS) ## all combinations: of servers, legs, workers and runners; conformance and kills by server and workers
+	@failed=0; \
+	$(BIN)/python -m pytest -m slow -n $(TEST_PROCESSES) tests/acceptance/test_pairs.py || failed=1; \
+	for server in grpcio native; do for workers in 1 2; do \
 		echo "--grpc_server=$$server --workers=$$workers" >&2; \
-		BRIDGE_GRPC_SERVER=$$server BRIDGE_WORKERS=$$workers $(BIN)/python -m pytest -m "not slow" $(MATRIX); done; done
+		BRIDGE_GRPC_SERVER=$$server BRIDGE_WORKERS=$$workers $(BIN)/python -m pytest -m "not slow" \
+			-n $(TEST_PROCESSES) --dist loadfile $(MATRIX) || failed=1; done; done; exit $$failed
 
 fuzz: $(PROTOS) ## gRPC messages, REST bodies, URLs: FUZZ_INPUTS=… of each surface, from FUZZ_SEED=…
 	@set -e; for surface in grpc rest url v2_grpc v2_rest; do \

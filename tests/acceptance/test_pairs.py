@@ -1,7 +1,8 @@
-"""Each gRPC server, leg to Triton, number of workers and kind of runner, with each of the others at least once."""
+"""gRPC servers, legs to Triton, numbers of workers and kinds of runners: each with each other, and all combinations."""
 
 from __future__ import annotations
 
+import itertools
 import urllib.request
 from pathlib import Path
 
@@ -20,7 +21,8 @@ LEGS = {
     "shared_memory": (),
     "grpc": ("--triton_shared_memory_bytes=0", "--triton_http_body_limit=1"),
 }
-ROWS = [
+SERVERS, WORKERS, PROCESSES = ("native", "grpcio"), (1, 2), ("per-version", "per-device")
+PAIRS = [
     ("native", "http", 1, "per-version"),
     ("grpcio", "http", 2, "per-device"),
     ("native", "shared_memory", 2, "per-version"),
@@ -28,6 +30,7 @@ ROWS = [
     ("native", "grpc", 1, "per-device"),
     ("grpcio", "grpc", 2, "per-version"),
 ]
+OTHERS = [row for row in itertools.product(SERVERS, LEGS, WORKERS, PROCESSES) if row not in PAIRS]
 LARGE = [float(number) for number in range(50_000)]
 """200 kB, which goes through shared memory where that is on."""
 
@@ -37,7 +40,9 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return savedmodels.half_plus_two(tmp_path_factory.mktemp("models") / "half", 1).parent
 
 
-@pytest.mark.parametrize(("server", "leg", "workers", "processes"), ROWS)
+@pytest.mark.parametrize(
+    ("server", "leg", "workers", "processes"), [*PAIRS, *(pytest.param(*row, marks=pytest.mark.slow) for row in OTHERS)]
+)
 def test_requests_are_answered(
     start: Start, client: OfficialClient, half: Path, server: str, leg: str, workers: int, processes: str
 ) -> None:
