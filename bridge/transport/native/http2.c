@@ -634,7 +634,7 @@ static int begin_message(Session *self, Call *call) {
     return call->message ? 0 : -1;
 }
 
-/* A large message comes into fresh memory each time. In small pages that takes longer than all the copying. */
+/* A large message comes into fresh memory each time. In small pages that costs more than copying it. */
 static void prefer_huge_pages(PyObject *message) {
 #ifdef MADV_HUGEPAGE
     uintptr_t start = (uintptr_t)PyBytes_AS_STRING(message), end = start + (uintptr_t)PyBytes_GET_SIZE(message);
