@@ -45,6 +45,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeServer]:
     entries.append(Entry("numbered", models / "numbered", "all {}", {"stable": 1, "canary": 123, "future": 999}))
     config = model_config.write(directory / "models.config", *entries)
     with BridgeServer(directory / "bridge", f"--model_config_file={config}") as server:
+        server.wait_for_states("numbered", {123: "AVAILABLE", 1: "AVAILABLE"})
         yield server
 
 

@@ -127,7 +127,7 @@ def test_the_tables_of_a_running_server(place: Place, client: OfficialClient) ->
     assert place.server.request("GET", "/readyz", to=place.server.admin).json == {"status": "ready", "reasons": []}
     page = place.server.request("GET", "/metrics", to=place.server.admin).body.decode().splitlines()
     assert 'bridge_requests_total{api="grpc",call="Predict",code="OK"} 1.0' in page
-    assert 'bridge_triton_calls_total{instance="embedded",outcome="ok"} 1.0' in page
+    assert 'bridge_triton_calls_total{instance="embedded",leg="http",outcome="ok"} 1.0' in page
     assert 'bridge_model_versions{model="numbered",state="AVAILABLE"} 1.0' in page
     assert 'bridge_instance_copies{instance="embedded"} 1.0' in page
     assert "bridge_registry_backlog 0.0" in page

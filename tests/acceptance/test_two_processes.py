@@ -70,7 +70,7 @@ async def test_request_path_and_control_plane_in_two_processes(
             export(tmp_path / "numbered", 3)
             loop.wait_for_version(3)
             server.wait_for_states("numbered", {3: "AVAILABLE", 2: "END"})
-            assert loop.clean, "the router serves while its control plane is away"
+            assert loop.clean, ("the router serves while its control plane is away", loop.tally)
 
             [stub] = [item for item in processes.naming(triton.shm_prefix) if ".numbered.3" in item.command]
             stub.kill()

@@ -10,7 +10,6 @@ by that path.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -24,11 +23,11 @@ from typing import Self
 from tests.support import processes
 from tests.support.bridge_server import free_ports
 from tests.support.processes import Process
+from tests.support.tritonserver import DIE_WITH_PARENT
 
 READY_LINE = "Running gRPC ModelServer at "
 READY_SECONDS = 60.0
 END_SECONDS = 20.0
-PR_SET_PDEATHSIG = 1
 
 _COMMAND = """#!{python}
 import sys
@@ -82,15 +81,14 @@ class ModelServer:
         return f"localhost:{self.ports['rest_api_port']}"
 
     def launch(self) -> Self:
-        """Start without waiting."""
+        """Start without waiting, and without a fork of this process (see `BridgeServer.launch`)."""
         with self.output.open("wb") as output, self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [command(self.directory / "bin"), *self.flags],
+                [sys.executable, "-I", "-S", "-c", DIE_WITH_PARENT, str(os.getpid()), *self._command()],
                 env=_environment(self.directory),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
-                preexec_fn=_die_with_parent,
             )
         return self
 
@@ -145,6 +143,9 @@ class ModelServer:
         if error is not None:
             print(f"--- {self.log}:\n{self.log.read_text()[-4000:]}")
 
+    def _command(self) -> list[str]:
+        return [str(command(self.directory / "bin")), *self.flags]
+
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the server was not started"
         return self._process
@@ -155,8 +156,3 @@ def _environment(directory: Path) -> dict[str, str]:
     temporary = directory / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     return {**clean, "TMPDIR": str(temporary)}
-
-
-def _die_with_parent() -> None:
-    """A test session that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -6,7 +6,6 @@ refuse to run as root, so root runs them as nobody.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import shutil
@@ -19,12 +18,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
 START_SECONDS = 30
-PR_SET_PDEATHSIG = 1
 
 
 class PostgresServer:
@@ -52,9 +49,7 @@ class PostgresServer:
         for setting in settings:
             command += ["-c", setting]
         with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self._directory, preexec_fn=_die_with_parent, **_unprivileged()
-            )
+            self._process = subprocess.Popen([*_unprivileged(), *command], stdout=log, stderr=log, cwd=self._directory)
         self._wait_ready()
 
     def stop(self) -> None:
@@ -101,11 +96,10 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
-            [str(self._programs / program), *arguments],
+            [*_unprivileged(), str(self._programs / program), *arguments],
             cwd=self._directory,
             check=True,
             capture_output=True,
-            **_unprivileged(),
         )
 
 
@@ -143,10 +137,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _unprivileged() -> dict[str, Any]:
-    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+def _unprivileged() -> list[str]:
+    """Runs a command as somebody, and ends it with this process, so that a killed test session leaves no server.
 
-
-def _die_with_parent() -> None:
-    """A test session that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+    A command, because `subprocess` forks to change the user: where this process has gRPC channels, gRPC's threads may
+    abort a forked child before it becomes the server.
+    """
+    user = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+    return ["setpriv", *user, "--pdeathsig=QUIT", "--"]
