@@ -125,25 +125,34 @@ def wait_for_end(server: Server, version: int) -> None:
 
 
 def version_events(database: Path) -> list[tuple[int, str]]:
-    """(version, state) of every event about a version, in order; each is printed."""
+    """(version, state) of every event about a version, in order; each is printed.
+
+    AVAILABLE comes twice: once more when the files that serve have been read and their fingerprint is known.
+    """
     query = (
-        "select at, json_extract(after, '$.version'), json_extract(after, '$.state') from events"
+        "select at, json_extract(after, '$.version'), json_extract(after, '$.state'),"
+        " substr(json_extract(after, '$.fingerprint'), 1, 8) from events"
         " where subject = ? and action = 'version observed' order by seq"
     )
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         rows = connection.execute(query, (f"model:{MODEL}",)).fetchall()
-    for at, version, state in rows:
-        show(f"{datetime.fromtimestamp(at / 1e6, UTC):%H:%M:%S.%f} version {version} {state}")
-    return [(version, state) for _, version, state in rows]
+    for at, version, state, fingerprint in rows:
+        show(f"{datetime.fromtimestamp(at / 1e6, UTC):%H:%M:%S.%f} version {version} {state} {fingerprint}".rstrip())
+    return [(version, state) for _, version, state, _ in rows]
 
 
 def check_history(events: Sequence[tuple[int, str]]) -> None:
     """Version 3 served before version 2 was let go, and version 1 was never taken up."""
     life = ["START", "LOADING", "AVAILABLE", "UNLOADING", "END"]
-    check("version 1", [state for version, state in events if version == 1], [])
-    check("version 2", [state for version, state in events if version == 2], life)
-    check("version 3", [state for version, state in events if version == 3][:3], life[:3])
+    check("version 1", states(events, 1), [])
+    check("version 2", states(events, 2), life)
+    check("version 3", states(events, 3)[:3], life[:3])
     check("3 serves before 2 goes", events.index((3, "AVAILABLE")) < events.index((2, "UNLOADING")), True)
+
+
+def states(events: Sequence[tuple[int, str]], version: int) -> list[str]:
+    """The states of a version in their order, each once."""
+    return list(dict.fromkeys(state for number, state in events if number == version))
 
 
 def run(command: Sequence[str]) -> str:
