@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from bridge import moments
 from bridge.cli.main import main
@@ -18,8 +16,7 @@ from bridge.registry.database import sqlite_url
 from bridge.registry.live import Move, ServedVersion
 from bridge.registry.records import Actor, ModelSpec, Owner
 from bridge.serving.routes import VersionState
-from bridge.state_dir import StateDir
-from tests.console.admin_server import AdminServer
+from tests.cli.state_place import StatePlace, live_server
 from tests.registry.conftest import ManualClock
 
 SECOND = 1_000_000
@@ -27,12 +24,13 @@ ALICE = Actor("alice", "CLI", "a better model")
 POLLER = Actor("bridge", "poller")
 
 
-class Place:
+class Place(StatePlace):
     """A state directory whose model `half` got a second version, and the commands run on it."""
 
+    group = ("history",)
+
     def __init__(self, path: Path) -> None:
-        path.mkdir()
-        self.path = path
+        super().__init__(path)
         self.clock = ManualClock()
         url = sqlite_url(path / "bridge.db")
         schema.upgrade(url, clock=self.clock)
@@ -57,18 +55,6 @@ class Place:
             registry.record_version("half", version, int(state), path=path, fingerprint=f"f{version}", actor=POLLER)
         registry.record_moves([Move("model:half", ServedVersion("half", version, (version,)))], POLLER)
 
-    def run(self, *arguments: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(main, ["history", *arguments], env={"BRIDGE_STATE_DIR": str(self.path)})
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    def lines(self, *arguments: str) -> list[list[str]]:
-        """The table without its header."""
-        return [line.split("\t") for line in self.run(*arguments).stdout.splitlines()[1:]]
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json").stdout)
-
 
 @pytest.fixture
 def offline(tmp_path: Path) -> Place:
@@ -78,15 +64,8 @@ def offline(tmp_path: Path) -> Place:
 @pytest.fixture
 def online(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path / "state")
-    state = StateDir(place.path)
-    state.acquire()
-    server = AdminServer(state.database_path)
-    state.write_server({"admin": server.port})
-    try:
+    with live_server(place.path):
         yield place
-    finally:
-        server.close()
-        state.release()
 
 
 @pytest.fixture(params=["offline", "online"])

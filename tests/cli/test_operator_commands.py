@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from bridge.cli.main import main
 from bridge.registry import Registry, schema
@@ -19,35 +19,23 @@ from bridge.registry.database import sqlite_url
 from bridge.registry.records import ModelSpec, Owner
 from bridge.serving.routes import VersionState
 from bridge.state_dir import StateDir
-from tests.console.admin_server import TEST, AdminServer
+from tests.cli.state_place import StatePlace, live_server
+from tests.console.admin_server import TEST
 
 LATEST = {"latest": {"num_versions": 1}}
 
 
-class Place:
+class Place(StatePlace):
     """A state directory with a model `half` whose version 2 is AVAILABLE, and the commands run on it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        path.mkdir()
+        super().__init__(path)
         self.url = sqlite_url(path / "bridge.db")
         schema.upgrade(self.url)
         with closing(Registry.open(self.url)) as registry:
             registry.put_model(ModelSpec("half", "/models/half", policy=LATEST), Owner.CONFIG, TEST)
             registry.record_version("half", 2, int(VersionState.AVAILABLE), path="/models/half/2", actor=TEST)
             registry.upsert_instance("embedded", "127.0.0.1:1", "127.0.0.1:2", "process 7", actor=TEST)
-
-    def run(self, *arguments: str, code: int = 0, environment: Mapping[str, str] | None = None) -> Result:
-        result = CliRunner().invoke(main, arguments, env={"BRIDGE_STATE_DIR": str(self.path), **(environment or {})})
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    def lines(self, *arguments: str) -> list[list[str]]:
-        """The table without its header."""
-        return [line.split("\t") for line in self.run(*arguments).stdout.splitlines()[1:]]
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json").stdout)
 
 
 @pytest.fixture
@@ -58,16 +46,9 @@ def offline(tmp_path: Path) -> Place:
 @pytest.fixture
 def online(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path / "state")
-    state = StateDir(place.path)
-    state.acquire()
-    server = AdminServer(state.database_path)
-    server.plane.serving["half"] = {2}
-    state.write_server({"admin": server.port})
-    try:
+    with live_server(place.path) as server:
+        server.plane.serving["half"] = {2}
         yield place
-    finally:
-        server.close()
-        state.release()
 
 
 @pytest.fixture(params=["offline", "online"])
